@@ -1,0 +1,92 @@
+"""The habits every construct of the language shares: strict frozen nodes, tagged unions, `none`, and scales."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from math import sqrt
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+
+Positive = Annotated[int, Field(gt=0)]
+Count = Annotated[int, Field(ge=0)]
+PositiveFloat = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Probability = Annotated[float, Field(ge=0, lt=1)]
+
+
+class Node(BaseModel):
+    """One construct: unknown keys are errors, nothing is coerced, and a value is a constant that hashes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+def tagged(default: str | None = None) -> BeforeValidator:
+    """Reads `gelu` as `{kind: gelu}`; a missing kind is `default` where one kind is meant by everyone."""
+
+    def expand(value: Any) -> Any:
+        if isinstance(value, str):
+            return {"kind": value}
+        if default and isinstance(value, Mapping) and "kind" not in value:
+            return {"kind": default, **value}
+        return value
+
+    return BeforeValidator(expand)
+
+
+#: `none` in the text, None in Python: the optional thing is not there.
+Absent = BeforeValidator(lambda value: None if value == "none" else value)
+
+# ------------------------------------------------------------------------------------------------------------- scales
+
+_NAMES = ("d_model", "head_dim", "layers")
+_TERM = rf"(?:[0-9]+(?:\.[0-9]*)?(?:e[-+]?[0-9]+)?|{'|'.join(_NAMES)})"
+_SCALE = re.compile(rf"^(?:(?P<over>{_TERM})/)?(?:sqrt\((?P<root>{_TERM})\)|(?P<plain>{_TERM}))$")
+
+
+def _scale(value: float | str) -> float | str:
+    if isinstance(value, str) and not _SCALE.match(value.replace(" ", "")):
+        raise ValueError(
+            "a scale is a number, or [n/]x or [n/]sqrt(x), where x is a number, d_model, head_dim or layers"
+        )
+    return value
+
+
+#: A number, or one quotient as the field writes it: `sqrt(d_model)`, `1/sqrt(256)`, `256/d_model`, `1.4/sqrt(layers)`.
+Scale = Annotated[
+    Annotated[Number, Tag("number")] | Annotated[str, AfterValidator(_scale), Tag("text")],
+    Discriminator(lambda v: "text" if isinstance(v, str) else "number"),
+]
+
+
+def scale_names(scale: float | str) -> set[str]:
+    """The names a scale reads."""
+    return {name for name in _NAMES if isinstance(scale, str) and name in scale}
+
+
+def scale_value(scale: float | str, **names: int) -> float:
+    """The number a scale means where `d_model`, `head_dim` and `layers` have these values.
+
+    >>> scale_value("1/sqrt(head_dim)", head_dim=64)
+    0.125
+    """
+    if not isinstance(scale, str):
+        return float(scale)
+    match = _SCALE.match(scale.replace(" ", ""))
+    assert match, scale  # validated by the schema
+
+    def term(text: str) -> float:
+        return float(names[text]) if text in _NAMES else float(text)
+
+    below = sqrt(term(match["root"])) if match["root"] else term(match["plain"])
+    return term(match["over"]) / below if match["over"] else below
+
+
+def shape_of(value: Any) -> str:
+    """Chooses a union member by YAML shape, so that one mistake is one error."""
+    if isinstance(value, list | tuple):
+        return "list"
+    if isinstance(value, Mapping | BaseModel):
+        return "mapping"
+    return "scalar"

@@ -1,0 +1,98 @@
+"""The feed-forward sublayer: plain, gated, or a mixture of experts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from .attention import AllOrNone, Sublayer
+from .base import Absent, Node, Number, Positive, PositiveFloat, shape_of, tagged
+from .norms import MaybeNorm
+
+Activation = Literal[
+    "relu", "relu_squared", "gelu", "gelu_tanh", "quick_gelu", "silu", "mish", "tanh", "sigmoid", "identity"
+]
+
+
+class Ratio(Node):
+    """ceil(ratio · d_model / multiple_of) · multiple_of"""
+
+    ratio: PositiveFloat = Field(description="of d_model")
+    multiple_of: Positive = Field(1, description="round the width up to a multiple of this")
+
+
+Width = Annotated[Annotated[Positive, Tag("scalar")] | Annotated[Ratio, Tag("mapping")], Discriminator(shape_of)]
+MlpBias = Annotated[AllOrNone | Annotated[tuple[Literal["up", "down"], ...], Tag("list")], Discriminator(shape_of)]
+GatedBias = Annotated[
+    AllOrNone | Annotated[tuple[Literal["gate", "up", "down"], ...], Tag("list")], Discriminator(shape_of)
+]
+
+
+class Mlp(Sublayer):
+    """down( activation( up x ) )"""
+
+    kind: Literal["mlp"] = "mlp"
+    width: Width = Field(description="F, an integer or {ratio: 4}")
+    activation: Activation = Field(description="applied elementwise")
+    bias: MlpBias = Field(False, description="of both linears, or a list of up, down")
+    mid_norm: MaybeNorm = Field(None, description="a norm before down")
+
+
+class Gated(Sublayer):
+    """down( activation( gate x ) · (up x + up_shift) )    (Shazeer 2020, arXiv 2002.05202)"""
+
+    kind: Literal["gated"] = "gated"
+    width: Width = Field(description="F, an integer or {ratio: 8/3 …}")
+    activation: Activation = Field(description="of the gate")
+    bias: GatedBias = Field(False, description="of all three linears, or a list of gate, up, down")
+    mid_norm: MaybeNorm = Field(None, description="a norm before down")
+    clamp: Annotated[PositiveFloat | None, Absent] = Field(None, description="gate x ≤ clamp and |up x| ≤ clamp")
+    up_shift: Number = Field(0.0, description="added to up x")
+
+
+class ExpertGroups(Node):
+    """experts in `count` equal groups; only the best `keep` groups may be chosen from"""
+
+    count: Positive = Field(description="of groups; divides experts")
+    keep: Positive = Field(description="groups that stay")
+    score: Literal["max", "top2_sum"] = Field(description="of a group")
+
+
+class Router(Node):
+    """s = score(linear x); chosen = top_k(s + selection bias); weight = scale · s[chosen] (/ their sum)"""
+
+    score: Literal["softmax", "sigmoid"] = Field("softmax", description="of the router's logits")
+    normalize: bool = Field(description="divide the chosen weights by their sum")
+    scale: Number = Field(1.0, description="of the weights")
+    bias: bool = Field(False, description="of the router's linear")
+    selection_bias: Literal["none", "score", "logit"] = Field(
+        "none", description="a buffer that only selects, and where it is added"
+    )
+    groups: Annotated[ExpertGroups | None, Absent] = Field(None, description="group-limited routing")
+    applies_to: Literal["output", "input"] = Field("output", description="what the weight multiplies")
+
+
+class SharedExpert(Node):
+    """an expert that every token takes (n shared experts of width w are one of n·w)"""
+
+    width: Width = Field(description="F of the shared expert")
+    gate: Literal["none", "sigmoid"] = Field("none", description="sigmoid: times sigmoid(linear x)")
+
+
+Expert = Annotated[Mlp | Gated, Field(discriminator="kind"), tagged()]
+
+
+class Moe(Sublayer):
+    """sum over the chosen experts of weight_e · expert_e(x), plus shared(x)    (arXiv 1701.06538)"""
+
+    kind: Literal["moe"] = "moe"
+    experts: Positive = Field(description="E")
+    top_k: Positive = Field(description="experts a token takes")
+    expert: Expert = Field(description="an mlp or gated ffn")
+    router: Router = Field(description="how experts are chosen and weighted")
+    shared: Annotated[SharedExpert | None, Absent] = Field(None, description="an expert every token takes")
+
+
+Ffn = Annotated[Mlp | Gated | Moe, Field(discriminator="kind"), tagged()]
+MaybeFfn = Annotated[Ffn | None, Absent]

@@ -1,0 +1,139 @@
+"""Attention: the operations that mix positions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from .base import Children, Op
+from .leaves import Leaf, Linear, Slot, Stream
+from .norms import Norm
+from .words import Rope, Scope, Scores, V, Words
+
+
+@dataclass(frozen=True)
+class QKNorm:
+    """Norms of q and k: over each head, or (`vector`) over the whole projection before it is split."""
+
+    q: Norm
+    k: Norm
+    over: Literal["head", "vector"] = "head"
+    order: Literal["before_rope", "after_rope"] = "before_rope"
+
+    def at(self, *site: str) -> bool:
+        """Does it stand at this site: (`vector`) or (`head`, order)?"""
+        return (self.over, self.order)[: len(site)] == site
+
+
+@dataclass(frozen=True)
+class _Heads(Op):
+    component: ClassVar[str] = "attention"
+
+    width: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    v_head_dim: int
+    scores: Scores
+    bias: tuple[str, ...] = ()
+    clip: float | None = None
+    rope: Rope | None = None
+    qk_norm: QKNorm | None = None
+    v_norm: Norm | None = None
+    out_norm: Norm | None = None
+
+    def leaves(self) -> Mapping[str, Leaf]:
+        q, k, v = self.heads * self.head_dim, self.kv_heads * self.head_dim, self.kv_heads * self.v_head_dim
+        return {
+            "q": Linear(self.width, q, "q" in self.bias),
+            "k": Linear(self.width, k, "k" in self.bias),
+            "v": Linear(self.width, v, "v" in self.bias),
+            "o": Linear(self.heads * self.v_head_dim, self.width, "o" in self.bias, residual=True),
+        }
+
+    def children(self) -> Children:
+        norms = {"v_norm": self.v_norm, "out_norm": self.out_norm}
+        if self.qk_norm:
+            norms |= {"q_norm": self.qk_norm.q, "k_norm": self.qk_norm.k}
+        return {name: norm for name, norm in norms.items() if norm}
+
+    def clipped(self, t: Words[V], x: V) -> V:
+        return t.clamp(x, -self.clip, self.clip) if self.clip else x
+
+    def turned(self, t: Words[V], x: V, stream: Stream) -> V:
+        return t.rope(x, t.positions(stream), self.rope) if self.rope else x
+
+    def queries(self, t: Words[V], w: Scope, x: V, stream: Stream) -> V:
+        q = t.linear(x, w.q)
+        if self.qk_norm and self.qk_norm.at("vector"):
+            q = w.q_norm(t, q)
+        q = t.split_heads(self.clipped(t, q), self.heads, self.head_dim)  # B H T C
+        if self.qk_norm and self.qk_norm.at("head", "before_rope"):
+            q = w.q_norm(t, q)
+        q = self.turned(t, q, stream)
+        return w.q_norm(t, q) if self.qk_norm and self.qk_norm.at("head", "after_rope") else q
+
+    def keys(self, t: Words[V], w: Scope, x: V, stream: Stream) -> V:
+        k = t.linear(x, w.k)
+        if self.qk_norm and self.qk_norm.at("vector"):
+            k = w.k_norm(t, k)
+        k = t.split_heads(self.clipped(t, k), self.kv_heads, self.head_dim)  # B K T C
+        if self.qk_norm and self.qk_norm.at("head", "before_rope"):
+            k = w.k_norm(t, k)
+        k = self.turned(t, k, stream)
+        return w.k_norm(t, k) if self.qk_norm and self.qk_norm.at("head", "after_rope") else k
+
+    def values(self, t: Words[V], w: Scope, x: V) -> V:
+        v = t.split_heads(self.clipped(t, t.linear(x, w.v)), self.kv_heads, self.v_head_dim)  # B K T C'
+        return w.v_norm(t, v) if self.v_norm else v
+
+    def output(self, t: Words[V], w: Scope, y: V) -> V:
+        y = t.merge_heads(y)  # B T H·C'
+        return t.linear(w.out_norm(t, y) if self.out_norm else y, w.o)
+
+
+@dataclass(frozen=True)
+class Attention(_Heads):
+    """o( softmax( scale · q kᵀ + mask ) v ) over its own stack's tokens    (arXiv 1706.03762, grouped heads 2305.13245)."""
+
+    #: A decoder's keys and values are kept between calls.
+    cached: bool = True
+
+    def state(self) -> Mapping[str, Slot]:
+        if not self.cached:
+            return {}
+        rows = self.scores.mask.rows
+        return {
+            "key": Slot(self.kv_heads, self.head_dim, rows=rows),
+            "value": Slot(self.kv_heads, self.v_head_dim, rows=rows),
+        }
+
+    def forward(self, t: Words[V], w: Scope, x: V) -> V:
+        stream = self.scores.mask.keys
+        q = self.queries(t, w, x, stream)  # B H T C
+        k = self.keys(t, w, x, stream)  # B K T C
+        v = self.values(t, w, x)  # B K T C'
+        y = t.attend(q, k, v, self.scores, (w.key, w.value) if self.cached else None)  # B H T C'
+        return self.output(t, w, y)
+
+
+@dataclass(frozen=True)
+class CrossAttention(_Heads):
+    """Attention to the encoder's output, whose keys and values are computed once a request."""
+
+    component: ClassVar[str] = "cross_attention"
+    reads_memory: ClassVar[bool] = True
+
+    def state(self) -> Mapping[str, Slot]:
+        return {
+            "key": Slot(self.kv_heads, self.head_dim, "source"),
+            "value": Slot(self.kv_heads, self.v_head_dim, "source"),
+        }
+
+    def forward(self, t: Words[V], w: Scope, x: V, memory: V) -> V:
+        q = self.queries(t, w, x, "tokens")  # B H T C
+        k, v = t.once(
+            (w.key, w.value), lambda: (self.keys(t, w, memory, "source"), self.values(t, w, memory))
+        )  # B K M C, B K M C'
+        return self.output(t, w, t.attend(q, k, v, self.scores))

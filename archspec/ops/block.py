@@ -1,0 +1,120 @@
+"""Blocks and stacks: the wiring around the sublayers.
+
+Every sublayer is one equation, y = outer( skip · x + branch_scale · branch( f( input(x) ) ) ), so norm placement and
+residuals are never special cases. The wiring is a record and not an operation: its norms are named in the block's own scope,
+`decoder.layers.3.attention_input_norm` beside `decoder.layers.3.attention`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from .base import Children, Op
+from .embedding import Embedding
+from .norms import Norm
+from .words import Scope, V, Words
+
+
+@dataclass(frozen=True)
+class Residual:
+    """skip · x + branch · f, with dropout of f while training. A skip of None: no residual, f alone."""
+
+    skip: float | None = 1.0
+    branch: float = 1.0
+    dropout: float = 0.0
+
+    def join(self, t: Words[V], x: V, f: V) -> V:
+        f = t.dropout(f, self.dropout)
+        if self.branch != 1.0:
+            f = t.scale(f, self.branch)
+        if self.skip is None:
+            return f
+        return t.add(x if self.skip == 1.0 else t.scale(x, self.skip), f)
+
+
+@dataclass(frozen=True)
+class Sublayer:
+    """A function, the norms around it (site -> norm; sites input, branch, outer) and the residual that joins it."""
+
+    name: str
+    f: Op
+    norms: tuple[tuple[str, Norm], ...] = ()
+    residual: Residual = Residual()
+
+    def children(self) -> Mapping[str, Op]:
+        return {**{f"{self.name}_{site}_norm": norm for site, norm in self.norms}, self.name: self.f}
+
+    def normed(self, t: Words[V], w: Scope, site: str, x: V) -> V:
+        if all(site != each for each, _ in self.norms):
+            return x
+        out: V = getattr(w, f"{self.name}_{site}_norm")(t, x)
+        return out
+
+    def branch(self, t: Words[V], w: Scope, x: V, memory: V | None) -> V:
+        """branch( f( input(x) ) )"""
+        f = getattr(w, self.name)
+        h = self.normed(t, w, "input", x)
+        return self.normed(t, w, "branch", f(t, h, memory) if self.f.reads_memory else f(t, h))
+
+    def apply(self, t: Words[V], w: Scope, x: V, memory: V | None) -> V:
+        return self.normed(t, w, "outer", self.residual.join(t, x, self.branch(t, w, x, memory)))
+
+
+@dataclass(frozen=True)
+class Block(Op):
+    """Sublayers one after the other."""
+
+    sublayers: tuple[Sublayer, ...]
+
+    def children(self) -> Children:
+        return {name: child for s in self.sublayers for name, child in s.children().items()}
+
+    def forward(self, t: Words[V], w: Scope, x: V, memory: V | None = None) -> V:
+        for sublayer in self.sublayers:
+            x = sublayer.apply(t, w, x, memory)
+        return x
+
+
+@dataclass(frozen=True)
+class ParallelBlock(Op):
+    """Sublayers side by side: y = skip · x + branch_scale · (f1 + f2), all reading the same x, through one norm or one each."""
+
+    sublayers: tuple[Sublayer, ...]
+    #: The one norm that all sublayers share.
+    norm: Norm | None = None
+
+    def children(self) -> Children:
+        shared = {"input_norm": self.norm} if self.norm else {}
+        return {**shared, **{name: child for s in self.sublayers for name, child in s.children().items()}}
+
+    def forward(self, t: Words[V], w: Scope, x: V, memory: V | None = None) -> V:
+        h = w.input_norm(t, x) if self.norm else x
+        first, *rest = self.sublayers
+        y = first.residual.join(t, x, first.branch(t, w, h, memory))
+        for s in rest:
+            y = Residual(1.0, s.residual.branch, s.residual.dropout).join(t, y, s.branch(t, w, h, memory))
+        return y
+
+
+@dataclass(frozen=True)
+class Stack(Op):
+    """Embedding, layers, final norm: ids to hidden states."""
+
+    component: ClassVar[str] = ""
+
+    embedding: Embedding
+    layers: tuple[Op, ...]
+    final_norm: Norm | None = None
+    #: owners[i] is the layer whose weights layer i uses; i itself unless layers share.
+    owners: tuple[int, ...] = ()
+
+    def children(self) -> Children:
+        norm = {"final_norm": self.final_norm} if self.final_norm else {}
+        return {"embedding": self.embedding, "layers": self.layers, **norm}
+
+    def forward(self, t: Words[V], w: Scope, ids: V, memory: V | None = None) -> V:
+        x = w.embedding(t, ids)  # B T D
+        x = t.fold(w.layers, x) if memory is None else t.fold(w.layers, x, memory)
+        return w.final_norm(t, x) if self.final_norm else x

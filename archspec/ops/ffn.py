@@ -1,0 +1,66 @@
+"""Feed-forward networks: a function of each position alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from .base import Children, Op
+from .leaves import Leaf, Linear
+from .norms import Norm
+from .words import Activation, Scope, V, Words
+
+
+@dataclass(frozen=True)
+class _Ffn(Op):
+    component: ClassVar[str] = "ffn"
+
+    width: int
+    hidden: int
+    activation: Activation
+    bias: tuple[str, ...] = ()
+    mid_norm: Norm | None = None
+    dropout: float = 0.0
+
+    def children(self) -> Children:
+        return {"mid_norm": self.mid_norm} if self.mid_norm else {}
+
+    def up(self, name: str) -> Linear:
+        return Linear(self.width, self.hidden, name in self.bias)
+
+    def narrowed(self, t: Words[V], w: Scope, h: V) -> V:
+        """B T F -> B T D"""
+        h = t.dropout(h, self.dropout)
+        return t.linear(w.mid_norm(t, h) if self.mid_norm else h, w.down)
+
+
+@dataclass(frozen=True)
+class Mlp(_Ffn):
+    """down( act( up x ) )    (arXiv 1706.03762, section 3.3)."""
+
+    def leaves(self) -> Mapping[str, Leaf]:
+        return {"up": self.up("up"), "down": Linear(self.hidden, self.width, "down" in self.bias, residual=True)}
+
+    def forward(self, t: Words[V], w: Scope, x: V) -> V:
+        return self.narrowed(t, w, t.activate(t.linear(x, w.up), self.activation))
+
+
+@dataclass(frozen=True)
+class Gated(_Ffn):
+    """down( act( gate x ) · (up x + up_shift) ), both clamped first where there is a clamp    (arXiv 2002.05202)."""
+
+    clamp: float | None = None
+    up_shift: float = 0.0
+
+    def leaves(self) -> Mapping[str, Leaf]:
+        down = Linear(self.hidden, self.width, "down" in self.bias, residual=True)
+        return {"gate": self.up("gate"), "up": self.up("up"), "down": down}
+
+    def forward(self, t: Words[V], w: Scope, x: V) -> V:
+        gate, up = t.linear(x, w.gate), t.linear(x, w.up)  # B T F
+        if self.clamp:
+            gate, up = t.clamp(gate, None, self.clamp), t.clamp(up, -self.clamp, self.clamp)
+        if self.up_shift:
+            up = t.shift(up, self.up_shift)
+        return self.narrowed(t, w, t.mul(t.activate(gate, self.activation), up))

@@ -1,0 +1,235 @@
+"""Counting FLOPs: an interpreter of the words in which a tensor is its shape.
+
+Convention: one multiply-add is 2 FLOPs. *dense* takes every query-key pair, as torch's counter does; *causal* only the pairs
+that a mask lets through, windows included. Look-ups are 0. Norms, softmax, activations, rotations and elementwise arithmetic
+are not FLOPs here; their elements are tallied beside, so that nothing is dropped in silence.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from archspec.ops.bind import Bound, LeafRef
+from archspec.ops.leaves import Stream
+from archspec.ops.model import Model
+from archspec.ops.words import Activation, Counting, Mask, Pool, Rope, Scores, Sinusoid
+
+from .pairs import pairs
+from .poly import Poly
+
+Dim = int | Poly
+Shape = tuple[Dim, ...]
+
+B, T, P, M, FIRST = map(Poly.var, ("B", "T", "P", "M", "first"))
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """What the letters are in one call: batch B, new tokens T after P past ones, M source tokens. All counts of tokens."""
+
+    batch: int
+    length: int
+    past: int = 0
+    source: int = 0
+
+
+@dataclass
+class Flops:
+    """Polynomials by component. `at` makes them numbers.
+
+    Letters: B, T, P, M as in `Lengths`; `first` is 1 on the first call of a request (P = 0) and 0 after it, for what is
+    computed once: the encoder, and the keys and values of cross attention; `pairs…` are the pairs a mask lets through.
+    """
+
+    dense: dict[str, Poly] = field(default_factory=lambda: defaultdict(Poly))
+    causal: dict[str, Poly] = field(default_factory=lambda: defaultdict(Poly))
+    #: Elements that pass through what is not counted, by kind.
+    uncounted: dict[str, Poly] = field(default_factory=lambda: defaultdict(Poly))
+    masks: dict[str, Mask] = field(default_factory=dict)
+
+    def value(self, lengths: Lengths) -> Callable[[str], int]:
+        """What each name of the polynomials is."""
+        letters = {"B": lengths.batch, "T": lengths.length, "P": lengths.past, "M": lengths.source}
+        letters["first"] = int(lengths.past == 0)
+
+        def value(name: str) -> int:
+            if name not in letters:
+                mask = self.masks[name]
+                new = lengths.source if mask.keys == "source" else lengths.length
+                past = 0 if mask.kind == "full" else lengths.past
+                letters[name] = pairs(mask, new, past)
+            return letters[name]
+
+        return value
+
+
+class Counter:
+    """The words, on shapes. One instance counts one forward call."""
+
+    def __init__(self) -> None:
+        self.flops = Flops()
+        self.times: Poly | int = 1
+        self.component = ""
+
+    @contextmanager
+    def multiplied(self, by: Poly | int) -> Iterator[None]:
+        """Everything inside happens `by` times."""
+        saved, self.times = self.times, self.times * by
+        yield
+        self.times = saved
+
+    def product(self, *dims: Dim) -> None:
+        """A matrix product of 2 · dims FLOPs, all of them used."""
+        self.attention(Poly.product(dims), Poly.product(dims))
+
+    def attention(self, dense: Poly, used: Poly) -> None:
+        f, c = self.flops, self.component
+        f.dense[c] = f.dense[c] + dense * 2 * self.times
+        f.causal[c] = f.causal[c] + used * 2 * self.times
+
+    def passed(self, kind: str, x: Shape) -> Shape:
+        """x went through something that is not counted."""
+        u = self.flops.uncounted
+        u[kind] = u[kind] + Poly.product(x) * self.times
+        return x
+
+    # ---- weights
+
+    def linear(self, x: Shape, w: LeafRef) -> Shape:
+        assert x[-1] == w.leaf.inp, (x, w)  # type: ignore[union-attr]
+        out: int = w.leaf.out  # type: ignore[union-attr]
+        self.product(*x, out)
+        return (*x[:-1], out)
+
+    def embedding(self, ids: Shape, w: LeafRef, offset: int = 0) -> Shape:
+        return (*ids, w.leaf.width)  # type: ignore[union-attr]
+
+    def rms_norm(self, x: Shape, w: LeafRef | None, eps: float, shift: float) -> Shape:
+        return self.passed("norm", x)
+
+    def layer_norm(
+        self, x: Shape, w: LeafRef | None, b: LeafRef | None, eps: float, shift: float, outside: bool
+    ) -> Shape:
+        return self.passed("norm", x)
+
+    def l2_norm(self, x: Shape, eps: float) -> Shape:
+        return self.passed("norm", x)
+
+    # ---- shape
+
+    def split_heads(self, x: Shape, heads: int, width: int) -> Shape:
+        b, t, d = x
+        assert d == heads * width, (x, heads, width)
+        return b, heads, t, width
+
+    def merge_heads(self, x: Shape) -> Shape:
+        b, h, t, c = x
+        return b, t, h * c
+
+    # ---- elementwise
+
+    def add(self, a: Shape, b: Shape) -> Shape:
+        assert len(a) == len(b) and a[-1] == b[-1], (a, b)
+        return self.passed("elementwise", a)
+
+    mul = add
+
+    def scale(self, x: Shape, by: float) -> Shape:
+        return self.passed("elementwise", x)
+
+    shift = scale
+
+    def clamp(self, x: Shape, low: float | None, high: float | None) -> Shape:
+        return self.passed("elementwise", x)
+
+    def softcap(self, x: Shape, cap: float) -> Shape:
+        return self.passed("activation", x)
+
+    def activate(self, x: Shape, kind: Activation) -> Shape:
+        return x if kind == "identity" else self.passed("activation", x)
+
+    def dropout(self, x: Shape, p: float) -> Shape:
+        return x
+
+    # ---- positions
+
+    def positions(self, stream: Stream, count: Counting = "unpadded") -> Shape:
+        return B, (M if stream == "source" else T)
+
+    def token_types(self, stream: Stream) -> Shape:
+        return self.positions(stream)
+
+    def sinusoid(self, x: Shape, positions: Shape, table: Sinusoid, offset: int = 0) -> Shape:
+        assert x[-1] == table.width, (x, table)
+        return self.passed("elementwise", x)
+
+    def rope(self, x: Shape, positions: Shape, rope: Rope) -> Shape:
+        self.passed("rotation", (*x[:-1], rope.dim))
+        return x
+
+    # ---- attention
+
+    def attend(self, q: Shape, k: Shape, v: Shape, scores: Scores, cache: tuple[Any, Any] | None = None) -> Shape:
+        b, h, t, c = q
+        s = P + T if cache else k[2]
+        per_pair = Poly.product((b, h, c + v[3]))
+        self.attention(Poly.product((per_pair, t, s)), per_pair * self.pairs(scores.mask, t, s))
+        self.passed("softmax", (b, h, t, s))
+        return b, h, t, v[3]
+
+    def pairs(self, mask: Mask, t: Dim, s: Dim) -> Poly:
+        """The pairs that the mask lets through, as a name where they are no polynomial."""
+        if mask.kind == "full" and mask.window is None and mask.chunk is None:
+            return Poly.product((t, s))
+        limit = f"[{mask.window}]" if mask.window else f"[chunk {mask.chunk}]" if mask.chunk else ""
+        name = ("pairs" if mask.kind != "full" else "near") + limit + ("ₛ" if mask.keys == "source" else "")
+        self.flops.masks[name] = mask
+        return Poly.var(name)
+
+    def once(self, slots: Sequence[Any], make: Callable[[], Sequence[Shape]]) -> Sequence[Shape]:
+        with self.multiplied(FIRST):
+            return make()
+
+    # ---- the ends of a model
+
+    def wanted(self, x: Shape) -> Shape:
+        return x
+
+    def pool(self, x: Shape, kind: Pool, stream: Stream) -> Shape:
+        return x[0], x[2]
+
+    # ---- structure
+
+    def fold(self, layers: Sequence[Bound], x: Shape, *shared: Shape) -> Shape:
+        groups: dict[int, list[Bound]] = {}
+        for layer in layers:
+            groups.setdefault(id(layer.op), []).append(layer)
+        for group in groups.values():  # one object, one layer: `lower` makes equal layers the same object
+            with self.multiplied(len(group)):
+                x = group[0](self, x, *shared)
+        return x
+
+
+class _Booked(Bound):
+    """A scope that tells the counter which component its body's work is booked under."""
+
+    def __call__(self, t: Counter, *xs: Any) -> Any:
+        saved, t.component = t.component, self.component or t.component
+        out = super().__call__(t, *xs)
+        t.component = saved
+        return out
+
+
+def count_flops(model: Model) -> Flops:
+    """The FLOPs of one call, by component, as polynomials in batch and lengths."""
+    counter, scope = Counter(), _Booked(model)
+    memory = None
+    if model.form == "encoder_decoder":
+        with counter.multiplied(FIRST):
+            memory = model.encode(counter, scope, (B, M))
+    model.forward(counter, scope, (B, T), memory)
+    return counter.flops

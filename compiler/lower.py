@@ -1,0 +1,239 @@
+"""From a complete spec to operations: every name becomes a number, every choice an operation.
+
+The spec says what its author meant (`scale: 1/sqrt(head_dim)`, `placement: sandwich`); the operations say what is computed
+(0.125, two norms). Derived values were filled in before (`archspec.compiler.resolve`), so nothing is guessed here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Literal
+
+from archspec.language import attention as la
+from archspec.language import ffn as lf
+from archspec.language import model as lm
+from archspec.language import norms as ln
+from archspec.language import positions as lp
+from archspec.language.base import scale_value
+from archspec.ops.attention import Attention, CrossAttention, QKNorm
+from archspec.ops.base import Op
+from archspec.ops.block import Block, ParallelBlock, Residual, Stack, Sublayer
+from archspec.ops.embedding import Embedding, LearnedPositions, SinusoidalPositions
+from archspec.ops.ffn import Gated, Mlp
+from archspec.ops.head import ClassifierHead, Head, LmHead, NoHead, PoolerHead
+from archspec.ops.leaves import Stream
+from archspec.ops.model import Model
+from archspec.ops.norms import L2Norm, LayerNorm, Norm, RMSNorm
+from archspec.ops.words import Mask, Rope, Scores, Sinusoid
+
+#: The norm sites of each placement.
+SITES: dict[str, tuple[str, ...]] = {
+    "pre": ("input",),
+    "post": ("outer",),
+    "branch": ("branch",),
+    "sandwich": ("input", "branch"),
+    "none": (),
+}
+
+
+def lower(spec: lm.Spec) -> Model:
+    """The operations of a complete spec."""
+    beside = bool(spec.encoder and spec.decoder)
+    encoder = _stack(spec, spec.encoder, "encoder", "source" if beside else "tokens") if spec.encoder else None
+    decoder = _stack(spec, spec.decoder, "decoder", "tokens") if spec.decoder else None
+    return Model(
+        name=spec.name,
+        dtype=spec.dtype,
+        head=_head(spec),
+        encoder=encoder,
+        decoder=decoder,
+        share_tokens=beside and spec.embedding.share != "none",
+    )
+
+
+def norm(node: ln.LayerNorm | ln.RMSNorm | ln.L2Norm, width: int, heads: int | None = None) -> Norm:
+    """A norm over `width` channels; with `heads`, a weight for each head."""
+    match node:
+        case ln.LayerNorm():
+            return LayerNorm(width, node.eps, node.weight, heads, node.bias, node.eps_outside)
+        case ln.RMSNorm():
+            return RMSNorm(width, node.eps, node.weight, heads)
+        case ln.L2Norm():
+            return L2Norm(width, node.eps)
+
+
+# ------------------------------------------------------------------------------------------------------------ stacks
+
+
+def _stack(spec: lm.Spec, stack: lm.Stack, role: Literal["encoder", "decoder"], stream: Stream) -> Stack:
+    entries, owners = _flat(stack.layers)
+    site = _Site(spec, role, stream, len(entries))
+    lowered: dict[int, Op] = {id(e): site.block(e) for e in {id(e): e for e in entries}.values()}
+    final = norm(stack.final_norm, spec.d_model) if stack.final_norm else None
+    return Stack(_embedding(spec, stream), tuple(lowered[id(e)] for e in entries), final, owners)
+
+
+def _flat(entries: tuple[lm.Layer | lm.Group, ...]) -> tuple[list[lm.Layer], tuple[int, ...]]:
+    """The layers one by one, and for each the index of the layer whose weights it uses."""
+    layers: list[lm.Layer] = []
+    owners: list[int] = []
+    for entry in entries:
+        row, own = _flat(entry.layers) if isinstance(entry, lm.Group) else ([entry], (0,))
+        start = len(layers)
+        for turn in range(entry.repeat):
+            base = start if entry.weights == "shared" else start + turn * len(row)
+            layers += row
+            owners += [base + o for o in own]
+    return layers, tuple(owners)
+
+
+@dataclass(frozen=True)
+class _Site:
+    """Where a block stands: what its sublayers' scales, masks and streams depend on."""
+
+    spec: lm.Spec
+    role: Literal["encoder", "decoder"]
+    stream: Stream
+    layers: int
+
+    def scale(self, scale: float | str, head_dim: int = 0) -> float:
+        return scale_value(scale, d_model=self.spec.d_model, layers=self.layers, head_dim=head_dim)
+
+    def block(self, layer: lm.Layer) -> Op:
+        fs = {
+            "attention": (layer.attention, self.attention),
+            "cross_attention": (layer.cross_attention, self.cross_attention),
+            "ffn": (layer.ffn, self.ffn),
+        }
+        made = [(name, node, make(node)) for name, (node, make) in fs.items() if node]  # type: ignore[operator]
+        residual = self.residual(layer.residual)
+        one = norm(layer.norm, self.spec.d_model)
+        if layer.parallel == "one_norm":
+            rest = [s for s in SITES[layer.placement] if s != "input"]
+            return ParallelBlock(
+                tuple(Sublayer(n, f, tuple((s, one) for s in rest), residual) for n, _, f in made), one
+            )
+        subs = tuple(
+            Sublayer(n, f, tuple((s, one) for s in SITES[node.placement or layer.placement]), residual)
+            for n, node, f in made
+        )
+        return ParallelBlock(subs) if layer.parallel else Block(subs)
+
+    def residual(self, node: lm.AddResidual | lm.NoResidual) -> Residual:
+        dropout = self.spec.dropout.residual
+        if isinstance(node, lm.NoResidual):
+            return Residual(None, 1.0, dropout)
+        return Residual(self.scale(node.skip_scale), self.scale(node.branch_scale), dropout)
+
+    # -------------------------------------------------------------------------------------------------- attention
+
+    def attention(self, a: la.SoftmaxAttention | la.LatentAttention) -> Attention:
+        assert isinstance(a, la.SoftmaxAttention), "not yet: refused by the check"
+        kind = {"bidirectional": "full", None: "causal" if self.role == "decoder" else "full"}.get(a.mask, a.mask)
+        window = a.window.size if isinstance(a.window, la.SlidingWindow) else None
+        chunk = a.window.size if isinstance(a.window, la.Chunk) else None
+        mask = Mask(kind, window, chunk, self.stream)  # type: ignore[arg-type]
+        heads = self.heads(a)
+        return Attention(**heads, scores=self.scores(a, mask), rope=self.rope(a), cached=self.role == "decoder")
+
+    def cross_attention(self, a: la.CrossAttention) -> CrossAttention:
+        return CrossAttention(**self.heads(a), scores=self.scores(a, Mask("full", keys="source")))
+
+    def scores(self, a: la.Heads, mask: Mask) -> Scores:
+        return Scores(mask, self.scale(a.scale, _int(a.head_dim)), a.softcap, self.spec.dropout.attention)
+
+    def heads(self, a: la.Heads) -> dict[str, object]:
+        """The fields that self and cross attention share."""
+        heads, kv, c, cv = a.heads, _int(a.kv_heads), _int(a.head_dim), _int(a.v_head_dim)
+        return dict(
+            width=self.spec.d_model, heads=heads, kv_heads=kv, head_dim=c, v_head_dim=cv, clip=a.clip,
+            bias=_named(a.bias, ("q", "k", "v", "o")),
+            qk_norm=self.qk_norm(a.qk_norm, heads, kv, c) if a.qk_norm else None,
+            v_norm=norm(a.v_norm, cv) if a.v_norm else None,
+            out_norm=norm(a.out_norm, heads * cv) if a.out_norm else None,
+        )  # fmt: skip
+
+    def qk_norm(self, n: la.QKNorm, heads: int, kv: int, c: int) -> QKNorm:
+        if n.over == "vector":
+            return QKNorm(norm(n.norm, heads * c), norm(n.norm, kv * c), "vector", n.order)
+        each = n.over == "each_head"
+        return QKNorm(norm(n.norm, c, heads if each else None), norm(n.norm, c, kv if each else None), "head", n.order)
+
+    def rope(self, a: la.SoftmaxAttention) -> Rope | None:
+        p = a.position
+        if not isinstance(p, lp.Rope):
+            return None
+        return Rope(p.dim or _int(a.head_dim), p.theta, p.pairing == "interleaved")
+
+    # -------------------------------------------------------------------------------------------------------- ffn
+
+    def ffn(self, f: lf.Mlp | lf.Gated | lf.Moe) -> Mlp | Gated:
+        assert isinstance(f, lf.Mlp | lf.Gated), "not yet: refused by the check"
+        hidden = _int(f.width)
+        mid = norm(f.mid_norm, hidden) if f.mid_norm else None
+        d, p = self.spec.d_model, self.spec.dropout.ffn
+        if isinstance(f, lf.Mlp):
+            return Mlp(d, hidden, f.activation, _named(f.bias, ("up", "down")), mid, p)
+        return Gated(d, hidden, f.activation, _named(f.bias, ("gate", "up", "down")), mid, p, f.clamp, f.up_shift)
+
+
+# ------------------------------------------------------------------------------------------------ embedding and heads
+
+
+def _embedding(spec: lm.Spec, stream: Stream) -> Embedding:
+    e = spec.embedding
+    narrow = (e.projection.dim, e.projection.of, e.projection.bias) if e.projection else None
+    width = e.projection.dim if e.projection and e.projection.of == "sum" else spec.d_model
+    position: LearnedPositions | SinusoidalPositions | None = None
+    match e.position:
+        case lp.LearnedPosition() as p:
+            position = LearnedPositions(_int(spec.context_length) + p.offset, p.offset, p.count)
+        case lp.SinusoidalPosition() as p:
+            position = SinusoidalPositions(Sinusoid(width, p.base, p.layout == "halves"), p.offset, p.count)
+    return Embedding(
+        vocab=spec.vocab_size,
+        width=spec.d_model,
+        stream=stream,
+        scale=scale_value(e.scale, d_model=spec.d_model),
+        position=position,
+        token_types=e.token_types,
+        norm=norm(e.norm, width) if e.norm else None,
+        narrow=narrow,
+        dropout=spec.dropout.embedding,
+    )
+
+
+def _head(spec: lm.Spec) -> Head:
+    d, h = spec.d_model, spec.head
+    match h:
+        case lm.PoolerHead():
+            return PoolerHead(d, h.activation)
+        case lm.ClassifierHead():
+            return ClassifierHead(d, h.labels, h.pool, h.bias)
+        case lm.NoHead():
+            return NoHead(d)
+        case lm.LmHead():
+            table = spec.embedding.projection.dim if h.tied and spec.embedding.projection else d
+            scale, t = scale_value(h.scale, d_model=d), h.transform
+            return LmHead(
+                d, spec.vocab_size, table, h.tied, h.bias, scale, h.softcap,
+                (t.activation, t.bias) if t else None, norm(t.norm, table) if t else None,
+            )  # fmt: skip
+
+
+def _named(bias: bool | tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
+    if isinstance(bias, bool):
+        return names if bias else ()
+    return tuple(n for n in names if n in bias)
+
+
+def _int(value: object) -> int:
+    """A value that `resolve` has filled in."""
+    assert isinstance(value, int), value
+    return value
+
+
+def layers(model: Model) -> list[Op]:
+    """All blocks, the encoder's first."""
+    return list(chain.from_iterable(s.layers for s in model.stacks().values()))

@@ -1,0 +1,115 @@
+"""Located values: a spec's text as a tree in which everything remembers where it was written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from archspec.diagnostics import Diagnostic, Place
+
+
+class Null:
+    """What YAML calls null: a section with nothing in it. The language has no such value."""
+
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+NULL: Final = Null()
+Mapping: TypeAlias = "dict[str, Node]"
+Value: TypeAlias = "int | float | bool | str | Null | list[Node] | dict[str, Node]"
+
+
+@dataclass(slots=True, eq=False)
+class Node:
+    """A value, the place where it was written, and the key it stands under. Never changed once made."""
+
+    value: Value
+    place: Place
+    key: Place | None = None
+    bad: bool = False  # reported already: what follows from it is not reported again
+    quoted: bool = False
+
+    @property
+    def mapping(self) -> Mapping:
+        """The entries of a mapping; none of anything else."""
+        return self.value if isinstance(self.value, dict) else {}
+
+    def get(self, key: str) -> Node | None:
+        """The node under `key`, if this is a mapping that has it."""
+        return self.mapping.get(key)
+
+    def whole(self, key: str) -> int | None:
+        """The positive integer under `key`; None if it is missing or is something else."""
+        node = self.mapping.get(key)
+        value = None if node is None else node.value
+        return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+    def with_value(self, value: Value) -> Node:
+        """This node with another value at the same place."""
+        return Node(value, self.place, self.key, self.bad, self.quoted)
+
+    def marked(self) -> Node:
+        """This node, with its fault reported."""
+        return Node(self.value, self.place, self.key, True, self.quoted)
+
+    def derived(self, value: Value) -> Node:
+        """A value that follows from this one: it stands where this one was written."""
+        return Node(value, self.place, self.key)
+
+
+def kind_of(node: Node | None) -> str | None:
+    """The kind a node names: its `kind`, or the word itself."""
+    if node is None:
+        return None
+    value: Any = node.value
+    if isinstance(value, dict):
+        value = value["kind"].value if "kind" in value else None
+    return value if isinstance(value, str) else None
+
+
+def is_none(node: Node | None) -> bool:
+    """Whether the node says `none`."""
+    return node is not None and kind_of(node) == "none"
+
+
+def plain(node: Node) -> Any:
+    """The value without its places, for validation. Lists become tuples."""
+    value = node.value
+    if isinstance(value, dict):
+        return {key: plain(child) for key, child in value.items()}
+    if isinstance(value, list):
+        return tuple(plain(child) for child in value)
+    return None if value is NULL else value
+
+
+def show_value(value: Any) -> str:
+    """A value as a message shows it: short, on one line, text in quotes."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if isinstance(value, str):
+        text = repr(value if len(value) <= 40 else value[:39] + "…")
+        return f"the text {text}"
+    return "nothing" if value is NULL or value is None else repr(value)
+
+
+class Report:
+    """The diagnostics of one run, in the order they were found."""
+
+    def __init__(self) -> None:
+        self.errors: list[Diagnostic] = []
+        self.warnings: list[Diagnostic] = []
+
+    def error(
+        self, code: str, message: str, place: Place | None, remedy: str | None = None, notes: tuple[str, ...] = ()
+    ) -> None:
+        """Record an error."""
+        self.errors.append(Diagnostic(code, message, place, remedy, notes))
+
+    def warn(self, code: str, message: str, place: Place | None, remedy: str | None = None) -> None:
+        """Record a warning."""
+        self.warnings.append(Diagnostic(code, message, place, remedy, severity="warning"))
