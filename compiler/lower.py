@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal
 
 from archspec.language import attention as la
 from archspec.language import ffn as lf
@@ -143,7 +143,7 @@ class _Site:
     def scores(self, a: la.Heads, mask: Mask) -> Scores:
         return Scores(mask, self.scale(a.scale, _int(a.head_dim)), a.softcap, self.spec.dropout.attention)
 
-    def heads(self, a: la.Heads) -> dict[str, object]:
+    def heads(self, a: la.Heads) -> dict[str, Any]:
         """The fields that self and cross attention share."""
         heads, kv, c, cv = a.heads, _int(a.kv_heads), _int(a.head_dim), _int(a.v_head_dim)
         return dict(

@@ -103,13 +103,21 @@ class Report:
     def __init__(self) -> None:
         self.errors: list[Diagnostic] = []
         self.warnings: list[Diagnostic] = []
+        self._told: set[tuple[str, Place | None, str]] = set()
 
-    def error(
-        self, code: str, message: str, place: Place | None, remedy: str | None = None, notes: tuple[str, ...] = ()
-    ) -> None:
-        """Record an error."""
-        self.errors.append(Diagnostic(code, message, place, remedy, notes))
+    def error(self, code: str, message: str, place: Place | None, remedy: str | None = None) -> None:
+        """Record an error, once for a code and a place: one line may have gone into many layers."""
+        if self._new(code, place, message):
+            self.errors.append(Diagnostic(code, message, place, remedy))
 
     def warn(self, code: str, message: str, place: Place | None, remedy: str | None = None) -> None:
-        """Record a warning."""
-        self.warnings.append(Diagnostic(code, message, place, remedy, severity="warning"))
+        """Record a warning, once for a code and a place."""
+        if self._new(code, place, message):
+            self.warnings.append(Diagnostic(code, message, place, remedy, severity="warning"))
+
+    def _new(self, code: str, place: Place | None, message: str) -> bool:
+        key = (code, place, "" if place is not None and place.line else message)
+        if key in self._told:
+            return False
+        self._told.add(key)
+        return True

@@ -31,7 +31,7 @@ _WORDS: dict[str, Value] = {
 _LARGEST = 2**63 - 1
 
 
-class Ambiguous(ValueError):
+class AmbiguousError(ValueError):
     """A scalar that is refused: `what` is wrong with it, what to write instead, and the nearest meaning."""
 
     def __init__(self, what: str, remedy: str, value: Value) -> None:
@@ -40,7 +40,7 @@ class Ambiguous(ValueError):
 
 
 def resolve_plain(text: str) -> Value:
-    """The value of an unquoted scalar. Raises `Ambiguous`.
+    """The value of an unquoted scalar. Raises `AmbiguousError`.
 
     >>> resolve_plain("1e-5"), resolve_plain("no"), resolve_plain("12")
     (1e-05, 'no', 12)
@@ -51,7 +51,7 @@ def resolve_plain(text: str) -> Value:
         return text
     if _LEADING_ZERO.match(text):
         digits = text.replace("_", "")
-        raise Ambiguous(
+        raise AmbiguousError(
             f"{text} is octal to some readers of YAML and decimal to others",
             f'write {int(digits)}, or "{text}" in quotes to mean the text',
             int(digits),
@@ -65,34 +65,36 @@ def resolve_plain(text: str) -> Value:
 
 def _integer(text: str) -> int:
     if len(text) > 20 or abs(int(text)) > _LARGEST:
-        raise Ambiguous(f"{_short(text)} does not fit into 64 bits", "write a smaller number", 1)
+        raise AmbiguousError(f"{_short(text)} does not fit into 64 bits", "write a smaller number", 1)
     return int(text)
 
 
 def _float(text: str) -> float:
     value = float(text)
     if value in (float("inf"), float("-inf")):
-        raise Ambiguous(f"{_short(text)} is too large for a float", "write a smaller number", 1.0)
+        raise AmbiguousError(f"{_short(text)} is too large for a float", "write a smaller number", 1.0)
     return value
 
 
 def _refused(text: str) -> Value:
     if _SEXAGESIMAL.match(text):
-        raise Ambiguous(
+        raise AmbiguousError(
             f"{_short(text)} is a number in base 60 to some readers of YAML and text to others",
             f'put it in quotes: "{_short(text)}"',
             text,
         )
     if _BASED.match(text):
-        raise Ambiguous(f"{_short(text)} is a number to some readers of YAML and text to others", "write it in decimal", 1)
+        raise AmbiguousError(
+            f"{_short(text)} is a number to some readers of YAML and text to others", "write it in decimal", 1
+        )
     if _GROUPED.match(text):
-        raise Ambiguous(
+        raise AmbiguousError(
             f"{_short(text)} is a number to some readers of YAML and text to others",
             f"write {_short(text.replace('_', ''))}",
             1,
         )
     if text in _NOT_FINITE:
-        raise Ambiguous(f"{text} is not a number that a model can use", "write a finite number, or `none`", 1.0)
+        raise AmbiguousError(f"{text} is not a number that a model can use", "write a finite number, or `none`", 1.0)
     return text
 
 

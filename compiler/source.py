@@ -14,13 +14,13 @@ from pathlib import Path
 
 import yaml
 from yaml.events import AliasEvent, DocumentStartEvent, MappingEndEvent, MappingStartEvent, ScalarEvent
-from yaml.events import SequenceEndEvent, SequenceStartEvent, StreamStartEvent
+from yaml.events import SequenceEndEvent, SequenceStartEvent
 
 from archspec.diagnostics import Diagnostic, Place, nearest
 from archspec.errors import SpecError
 
-from .nodes import NULL, Node, Report, Value
-from .scalars import Ambiguous, resolve_plain
+from .nodes import Node, Report
+from .scalars import AmbiguousError, resolve_plain
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 64
@@ -86,7 +86,7 @@ def open_source(ref: str | Path, directory: str = "", at: Place | None = None) -
     `directory` is where a relative path starts, `at` the place that named it. Raises `SpecError`.
     """
     if isinstance(ref, Path) or is_path(ref):
-        path = os.path.join(directory, os.fspath(ref))
+        path = os.path.normpath(os.path.join(directory, os.fspath(ref)))
         return os.path.realpath(path), read(path, at=at)
     path = os.path.join(zoo_directory(), ref + ".yaml")
     if not ref or not os.path.exists(path):
@@ -114,14 +114,18 @@ def read(path: str, name: str | None = None, at: Place | None = None) -> Source:
         raise _missing(path, shown, place) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise _fail("A002", f"{shown!r} cannot be read: {reason}", place, "check the path and its permissions") from None
+        raise _fail(
+            "A002", f"{shown!r} cannot be read: {reason}", place, "check the path and its permissions"
+        ) from None
     if len(data) > MAX_BYTES:
         raise _too_large(shown, place)
     return Source(shown, _decode(data, shown, place), os.path.dirname(path))
 
 
 def _too_large(shown: str, place: Place) -> SpecError:
-    return _fail("A004", f"{shown} is larger than {MAX_BYTES >> 20} MiB", place, "a spec is a few KiB: is this weights?")
+    return _fail(
+        "A004", f"{shown} is larger than {MAX_BYTES >> 20} MiB", place, "a spec is a few KiB: is this weights?"
+    )
 
 
 def _describe(mode: int) -> str:
@@ -189,14 +193,21 @@ class _Composer:
         next(self.events)  # the stream's start
         first = next(self.events)
         if not isinstance(first, DocumentStartEvent):
-            raise _fail("A006", f"{self.source.name} says nothing", Place(self.source.name), "`archspec init` writes a spec to start from")
+            raise _fail(
+                "A006",
+                f"{self.source.name} says nothing",
+                Place(self.source.name),
+                "`archspec init` writes a spec to start from",
+            )
         if first.version or first.tags:
             raise _fail("A010", "a spec has no YAML directives", self.source.place(first.start_mark), "remove the line")
         node = self.node(next(self.events), 0)
         next(self.events)  # the document's end
         after = next(self.events)
         if isinstance(after, DocumentStartEvent):
-            raise _fail("A008", "a second document begins here", self.source.place(after.start_mark), "one file holds one spec")
+            raise _fail(
+                "A008", "a second document begins here", self.source.place(after.start_mark), "one file holds one spec"
+            )
         return node
 
     def node(self, event: yaml.Event, depth: int) -> Node:
@@ -210,7 +221,9 @@ class _Composer:
         if isinstance(event, ScalarEvent):
             node = self.scalar(event)
         elif depth >= MAX_DEPTH:
-            raise _fail("A012", f"nested deeper than {MAX_DEPTH}", self.source.place(event.start_mark)._replace(length=1))
+            raise _fail(
+                "A012", f"nested deeper than {MAX_DEPTH}", self.source.place(event.start_mark)._replace(length=1)
+            )
         elif isinstance(event, MappingStartEvent):
             node = self.mapping(event, depth)
         else:
@@ -241,7 +254,7 @@ class _Composer:
             return Node(event.value, place, quoted=True)
         try:
             return Node(resolve_plain(event.value), place)
-        except Ambiguous as fault:
+        except AmbiguousError as fault:
             self.report.error("A013", fault.what, place, fault.remedy)
             return Node(fault.value, place, bad=True)
 

@@ -1,7 +1,5 @@
 """Attention: the sublayer that mixes positions."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
@@ -96,7 +94,7 @@ class SoftmaxAttention(Heads):
     """o( softmax( cap(scale · q kᵀ) + mask ) v )    (arXiv 1706.03762; grouped heads: arXiv 2305.13245)"""
 
     kind: Literal["softmax"] = "softmax"
-    position: AttentionPosition = Field(NoPosition(), description="required if the embedding has none")
+    position: AttentionPosition = Field(NoPosition.model_construct(), description="required if the embedding has none")
     window: Window = Field(None, description="an integer, or {kind: chunk, size}")
     mask: Literal["causal", "prefix", "bidirectional"] | None = Field(
         None, description="a decoder is causal or prefix, an encoder bidirectional; = the stack's"

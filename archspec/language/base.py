@@ -1,7 +1,5 @@
 """The habits every construct of the language shares: strict frozen nodes, tagged unions, `none`, and scales."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from math import sqrt
@@ -19,7 +17,7 @@ Probability = Annotated[float, Field(ge=0, lt=1)]
 class Node(BaseModel):
     """One construct: unknown keys are errors, nothing is coerced, and a value is a constant that hashes."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
 def tagged(default: str | None = None) -> BeforeValidator:

@@ -1,7 +1,5 @@
 """The feed-forward sublayer: plain, gated, or a mixture of experts."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag

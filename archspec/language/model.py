@@ -1,7 +1,5 @@
 """Layers, stacks, embedding, heads, and the whole spec."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
@@ -42,7 +40,7 @@ class Layer(Node):
     parallel: Annotated[Literal["one_norm", "two_norms"] | None, Absent] = Field(
         None, description="attention and ffn read the same x; one norm for both, or one each"
     )
-    residual: Residual = Field(AddResidual(), description="the skip connection, or `none`")
+    residual: Residual = Field(AddResidual.model_construct(), description="the skip connection, or `none`")
     attention: MaybeAttention = Field(None, description="`none`: no such sublayer")
     cross_attention: MaybeCrossAttention = Field(None, description="beside an encoder; = this layer's attention")
     ffn: MaybeFfn = Field(None, description="`none`: no such sublayer")
@@ -59,11 +57,10 @@ class Group(Node):
     weights: Literal["own", "shared"] = Field(
         "own", description="shared: one set of weights for all repeats of the row"
     )
-    layers: tuple[Entry, ...] = Field(min_length=1, description="the row")
+    layers: "tuple[Entry, ...]" = Field(min_length=1, description="the row")
 
 
 Entry = Annotated[Annotated[Layer, Tag("layer")] | Annotated[Group, Tag("group")], Discriminator(_entry)]
-Group.model_rebuild()
 
 
 class Stack(Node):
@@ -84,7 +81,7 @@ class Projection(Node):
 class Embedding(Node):
     """norm( scale · tokens + position + token types )"""
 
-    position: EmbeddingPosition = Field(NoPosition(), description="added to the tokens")
+    position: EmbeddingPosition = Field(NoPosition.model_construct(), description="added to the tokens")
     token_types: Count = Field(0, description="rows of the token type table")
     scale: Scale = Field(1.0, description="of the token rows")
     norm: MaybeNorm = Field(None, description="of the sum")
@@ -206,12 +203,12 @@ class Spec(Node):
     d_model: Positive = Field(description="width of the residual stream, D")
     dtype: Literal["float32", "bfloat16", "float16"] = Field("float32", description="of the stored weights")
     norm: Norm = Field(description="the model's norm: every norm site starts from it")
-    embedding: Embedding = Field(Embedding(), description="tokens to vectors")
+    embedding: Embedding = Field(Embedding.model_construct(), description="tokens to vectors")
     encoder: Stack | None = Field(None, description="a stack that sees both sides")
     decoder: Stack | None = Field(
         None, description="a stack that sees the past; beside an encoder it has cross attention"
     )
     head: Head = Field(description="what is read off the last layer")
-    dropout: Dropout = Field(Dropout(), description="while training")
-    init: Init = Field(NormalInit(), description="of fresh weights")
+    dropout: Dropout = Field(Dropout.model_construct(), description="while training")
+    init: Init = Field(NormalInit.model_construct(), description="of fresh weights")
     expect: Expect | None = Field(None, description="totals to meet")

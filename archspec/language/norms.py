@@ -1,7 +1,5 @@
 """Norms: one function, standing at ten kinds of site. `weight: 1+w` is learned from 0, `w` from 1."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Positions: what tells a model the order of its tokens. Some are added to the embedding, some act inside attention."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

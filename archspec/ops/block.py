@@ -56,7 +56,8 @@ class Sublayer:
         """branch( f( input(x) ) )"""
         f = getattr(w, self.name)
         h = self.normed(t, w, "input", x)
-        return self.normed(t, w, "branch", f(t, h, memory) if self.f.reads_memory else f(t, h))
+        h = f(t, h, memory) if self.f.reads_memory else f(t, h)
+        return self.normed(t, w, "branch", h)
 
     def apply(self, t: Words[V], w: Scope, x: V, memory: V | None) -> V:
         return self.normed(t, w, "outer", self.residual.join(t, x, self.branch(t, w, x, memory)))

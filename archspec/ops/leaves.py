@@ -19,8 +19,8 @@ class Linear:
     residual: bool = False
 
     def tensors(self) -> dict[str, tuple[int, ...]]:
-        weight = {".weight": (self.out, self.inp)}
-        return {**weight, ".bias": (self.out,)} if self.bias else weight
+        tensors: dict[str, tuple[int, ...]] = {".weight": (self.out, self.inp)}
+        return {**tensors, ".bias": (self.out,)} if self.bias else tensors
 
 
 @dataclass(frozen=True, slots=True)

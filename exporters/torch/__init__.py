@@ -1,0 +1,1 @@
+"""PyTorch: the words on tensors, the module tree, caches and fresh weights."""

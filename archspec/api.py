@@ -1,0 +1,162 @@
+"""The Python API: an `Arch` is a compiled spec that can be counted, drawn, built and exported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from archspec.compiler.compile import Compiled, compile_spec
+
+if TYPE_CHECKING:
+    from archspec.compiler.count import Counts
+    from archspec.diagnostics import Diagnostic
+    from archspec.exporters.onnx.export import ExportSummary
+    from archspec.exporters.torch.module import Transformer
+    from archspec.language.model import Spec
+    from archspec.ops.model import Model
+
+Dtype = Literal["float32", "bfloat16", "float16"]
+DiagramFormat = Literal["svg", "png", "pdf", "dot", "mermaid"]
+
+
+def load(ref: str | Path, overrides: Sequence[str] = ()) -> Arch:
+    """Read, check and compile a spec.
+
+    Args:
+        ref: a path to a YAML file, a folder that `archspec build` wrote, or the name of a zoo spec.
+        overrides: `path=value` settings over the file, as `--set` takes them: `decoder.layers=2`.
+
+    Raises:
+        SpecError: with every error of the spec, each with its place and a remedy.
+    """
+    return Arch(compile_spec(ref, overrides), ref)
+
+
+def zoo() -> tuple[str, ...]:
+    """The names of the published architectures that come with archspec."""
+    from archspec.compiler.source import zoo_names
+
+    return tuple(zoo_names())
+
+
+class Arch:
+    """A compiled architecture. Immutable: every method derives something from it and changes nothing."""
+
+    def __init__(self, compiled: Compiled, ref: str | Path) -> None:
+        self._compiled, self._ref = compiled, ref
+
+    def __repr__(self) -> str:
+        return f"<Arch {self.name}: {self.model.form}, {self.count().parameters.total:,} parameters>"
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def spec(self) -> Spec:
+        """The complete spec: every default and derived value filled in."""
+        return self._compiled.spec
+
+    @property
+    def model(self) -> Model:
+        """The operations it compiles to."""
+        return self._compiled.model
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """What is doubtful about the spec, though legal."""
+        return self._compiled.warnings
+
+    def show(self) -> str:
+        """The complete spec as YAML; it loads to the same spec."""
+        from archspec.compiler.show import show
+
+        return show(self.spec)
+
+    def count(
+        self,
+        *,
+        batch: int = 1,
+        length: int | None = None,
+        past: int = 0,
+        source_length: int | None = None,
+        dtype: Dtype = "float32",
+    ) -> Counts:
+        """Parameters, FLOPs, cache and memory, exactly. See `archspec.compiler.count.count`; `.record()` is the JSON."""
+        from archspec.compiler.count import count
+
+        return count(
+            self.model, context_length=self.spec.context_length, batch=batch, length=length, past=past,
+            source_length=source_length, dtype=dtype,
+        )  # fmt: skip
+
+    def diagram(self, fmt: DiagramFormat = "svg") -> bytes:
+        """The architecture as a picture (svg, png, pdf: needs Graphviz's `dot`) or as its source (dot, mermaid)."""
+        from archspec.exporters.diagram.render import diagram
+
+        return diagram(self.model, fmt)
+
+    def build(
+        self,
+        *,
+        weights: str | Path | None = None,
+        dtype: Dtype | None = None,
+        device: str = "cpu",
+        seed: int | None = 0,
+    ) -> Transformer:
+        """An ordinary `torch.nn.Module`, freshly initialised as the spec says, or with weights read from a file.
+
+        Args:
+            weights: a .safetensors or .gguf file, or a folder with either; by default those of the folder this was loaded from.
+            dtype: of the weights; by default the spec's.
+            device: where it is built; `meta` allocates nothing.
+            seed: of the initialisation; None takes torch's own generator.
+
+        Raises:
+            WeightsError: the file's tensors are not this architecture's; all faults are listed.
+        """
+        from archspec.exporters.torch.module import build
+
+        module = build(self.model, self.spec.init, dtype=dtype, device=device, seed=seed)
+        source = weights or self.weights
+        if source and device != "meta":
+            from archspec.exporters.weights.load import open_weights, read_into
+
+            read_into(self.model, open_weights(source), module)
+        return module
+
+    @property
+    def weights(self) -> Path | None:
+        """The weights beside the spec, where it was loaded from a folder that has them."""
+        beside = Path(self._ref) / "model.safetensors"
+        return beside if beside.is_file() else None
+
+    def export(
+        self,
+        out: str | Path,
+        *,
+        module: Transformer | None = None,
+        weights: str | Path | None = None,
+        overwrite: bool = False,
+        verify: bool = True,
+        progress: Callable[[str, float], None] | None = None,
+    ) -> ExportSummary:
+        """Write an ONNX folder and verify it against PyTorch.
+
+        Args:
+            out: the folder to make. Nothing half-written is ever left under this name.
+            module: the built model whose weights to write; by default `self.build(weights=weights)` in float32.
+            overwrite: replace a folder that an earlier export wrote.
+            verify: compare ONNX Runtime with PyTorch before the folder appears.
+            progress: called with what is being done and the share that is done.
+
+        Raises:
+            VerificationError: the exported graph computes something else than the module.
+        """
+        from archspec.exporters.onnx.export import export
+
+        module = module or self.build(weights=weights, dtype="float32")
+        return export(
+            self.model, module, self.show(), Path(out), overwrite=overwrite, verify=verify, progress=progress
+        )

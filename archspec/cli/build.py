@@ -1,0 +1,65 @@
+"""archspec build"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .common import Progress, load, spec_argument
+
+
+@click.command("build")
+@spec_argument
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Folder to write: spec.yaml and model.safetensors.",
+)
+@click.option(
+    "--weights",
+    type=click.Path(path_type=Path),
+    help="Read trained weights: .safetensors, .gguf, or a folder with them.",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(["float32", "bfloat16", "float16"]),
+    help="Of the written weights.  [default: the spec's]",
+)
+@click.option(
+    "--seed", type=int, default=0, show_default=True, help="Of the initialisation, where no weights are read."
+)
+@click.option("--as", "layout", type=click.Choice(["archspec", "hf"]), default="archspec", show_default=True,
+              help="hf: a checkpoint with Hugging Face's names and config.json.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Replace a folder that an earlier build wrote.")
+def command(
+    spec: str,
+    overrides: tuple[str, ...],
+    output: Path,
+    weights: Path | None,
+    dtype: str | None,
+    seed: int,
+    layout: str,
+    force: bool,
+) -> None:
+    """Build the PyTorch model and write its weights beside the complete spec.
+
+    Weights are initialised as the spec says, or read from a trained checkpoint. Tensors that are missing, left over or of
+    another shape are errors that list them. A tokenizer that comes with the weights is written too.
+
+    \b
+    Example:
+      archspec build gpt2 -o gpt2-fresh
+      archspec build smollm2-135m --weights SmolLM2-135M-Instruct.Q4_1.gguf -o smollm2
+      archspec build all-minilm-l6-v2 --weights model.safetensors -o minilm
+    """
+    from archspec.exporters.weights.folder import write_folder
+
+    arch = load(spec, overrides)
+    with Progress() as progress:
+        summary = write_folder(
+            arch, output, weights=weights, dtype=dtype, seed=seed, layout=layout, overwrite=force, progress=progress
+        )
+    click.echo(summary)

@@ -1,0 +1,132 @@
+"""What the commands share: options, loading a spec with its warnings, colour, and writing results."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from archspec.errors import ArchspecError, SpecError, UsageError
+
+if TYPE_CHECKING:
+    from archspec.api import Arch
+    from archspec.exporters.tables import Format, Table
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def color(stream: IO[str]) -> bool:
+    """May this stream have colours? Not with NO_COLOR, not into a pipe, not on a dumb terminal."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def spec_argument(f: F) -> F:
+    """The SPEC argument and `--set`."""
+    f = click.option(
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="PATH=VALUE",
+        help="Override a value: decoder.layers=2. Repeatable.",
+    )(f)
+    return click.argument("spec", metavar="SPEC")(f)
+
+
+def format_option(f: F) -> F:
+    """`--format text|json|csv|markdown`."""
+    return click.option(
+        "--format", "fmt", type=click.Choice(["text", "json", "csv", "markdown"]), default="text", show_default=True,
+        help="How the tables are written.",
+    )(f)  # fmt: skip
+
+
+def load(spec: str, overrides: Sequence[str] = ()) -> Arch:
+    """Load a spec; its warnings go to stderr."""
+    from archspec.api import load as load_arch
+
+    arch = load_arch(spec, overrides)
+    for warning in arch.warnings:
+        click.echo(warning.render(color=color(sys.stderr)) + "\n", err=True, color=color(sys.stderr))
+    return arch
+
+
+def echo_error(error: ArchspecError, colored: bool) -> None:
+    """An error as its reader should see it, on stderr."""
+    if isinstance(error, SpecError):
+        text = "\n\n".join(d.render(color=colored) for d in error.diagnostics)
+        n = len(error.diagnostics)
+        text += f"\n\n{n} error{'s' if n > 1 else ''}" if n > 1 else ""
+    else:
+        text = click.style("error", fg="red", bold=True) + f": {error.message}"
+        if error.remedy:
+            text += "\n  " + click.style("=", fg="blue", bold=True) + f" {error.remedy}"
+    click.echo(text, err=True, color=colored)
+
+
+def echo_tables(tables: Sequence[Table], fmt: Format, record: Any) -> None:
+    """Tables to stdout in a format."""
+    from archspec.exporters.tables import render
+
+    on = color(sys.stdout)
+    bold = (lambda s: click.style(s, bold=True)) if on else str
+    dim = (lambda s: click.style(s, dim=True)) if on else str
+    click.echo(render(tables, fmt, record, bold, dim), color=on)
+
+
+def write_file(path: Path, data: bytes, *, overwrite: bool = True) -> None:
+    """Write a whole file or nothing: a temporary beside it, then a rename.
+
+    Raises:
+        UsageError: the place cannot be written, or is taken and `overwrite` is off.
+    """
+    if path.exists() and not overwrite:
+        raise UsageError(f"{path} is there already", "choose another name, or give --force")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder", "give a file name")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError as e:
+        temporary.unlink(missing_ok=True)
+        raise UsageError(f"{path} cannot be written: {e.strerror}") from e
+
+
+class Progress:
+    """One line on stderr that says what is being done and how far it is; silent where stderr is not a terminal."""
+
+    def __init__(self) -> None:
+        self.live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Progress:
+        if self.live:
+            from rich.console import Console
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn("{task.percentage:>3.0f} %"),
+                TimeElapsedColumn(),
+            )
+            self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
+            self._bar.start()
+        return self
+
+    def __call__(self, what: str, done: float) -> None:
+        """`done` from 0 to 1."""
+        if self._bar is None:
+            return
+        if self._task is None:
+            self._task = self._bar.add_task(what, total=1.0)
+        self._bar.update(self._task, description=what, completed=done)
+
+    def __exit__(self, *exc: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()

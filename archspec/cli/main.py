@@ -1,0 +1,118 @@
+"""The command line: one module a command, imported when it is called, so that `count` never waits for torch.
+
+Exit codes: 0 fine, 1 the spec or a file is at fault, 2 the command line is, 70 archspec is.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any, NoReturn
+
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # none is ours, and looking for them costs time
+
+import click
+
+from archspec import __version__
+from archspec.errors import ArchspecError
+
+#: Name -> what it does, in the order of a day's work.
+COMMANDS = {
+    "init": "Write a commented starter spec.",
+    "check": "Check a spec and say all that is wrong with it.",
+    "show": "Print the complete spec, every default and derived value filled in.",
+    "count": "Count parameters, FLOPs, cache and memory, exactly.",
+    "diagram": "Draw the architecture.",
+    "build": "Build the PyTorch model and write its weights.",
+    "export": "Export to ONNX and verify against PyTorch.",
+    "run": "Run an exported model on ONNX Runtime.",
+    "list": "List the zoo: published architectures.",
+    "schema": "Print the language as JSON Schema, for editors.",
+    "doctor": "Say what is installed, what runs where, and what is missing.",
+}
+
+
+class Commands(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"archspec.cli.{name}").command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], COMMANDS, 1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="archspec")
+def cli() -> None:
+    """A declarative architecture compiler for Transformers.
+
+    A YAML spec says what a Transformer is made of. archspec checks it, counts it exactly, draws it, builds it in PyTorch, exports
+    it to ONNX and runs it on ONNX Runtime. A SPEC is a path, a folder that `build` wrote, or a name from `archspec list`.
+
+    \b
+    Example:
+      archspec init my.yaml --like gpt2
+      archspec check my.yaml && archspec count my.yaml
+      archspec export my.yaml -o my-onnx
+    """
+
+
+def main() -> NoReturn:
+    """Run the command line and exit."""
+    try:
+        result: Any = cli.main(standalone_mode=False)
+        code = result if isinstance(result, int) else 0
+    except ArchspecError as e:
+        code = _report(e)
+    except click.exceptions.Abort:
+        click.echo("interrupted", err=True)
+        code = 130
+    except click.ClickException as e:
+        e.show()
+        code = e.exit_code
+    except BrokenPipeError:  # the reader went away: `archspec show x | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
+    except Exception as e:  # noqa: BLE001  the boundary: whatever is not ours to explain is a fault of archspec
+        code = _bug(e)
+    sys.exit(code)
+
+
+def _report(error: ArchspecError) -> int:
+    from .common import color, echo_error
+
+    echo_error(error, color(sys.stderr))
+    return error.exit_code
+
+
+def _bug(error: Exception) -> int:
+    import traceback
+
+    click.echo("".join(traceback.format_exception(error)), err=True)
+    click.echo(f"error: archspec itself is at fault: {type(error).__name__}: {error}", err=True)
+    click.echo("  = please report the lines above, with the spec and the command", err=True)
+    return 70
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""archspec schema"""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+
+@click.command("schema")
+def command() -> None:
+    """Print the language as JSON Schema. An editor with it completes keys and marks mistakes while you type.
+
+    \b
+    Example:
+      archspec schema > archspec.schema.json
+      # first line of a spec, for editors that speak YAML language server:
+      # yaml-language-server: $schema=archspec.schema.json
+    """
+    from archspec.compiler.schema import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))

@@ -1,0 +1,140 @@
+"""Heads, scores, positions, windows and masks of one layer's attention."""
+
+from __future__ import annotations
+
+from archspec.language.attention import CrossAttention, Heads, LatentAttention, SlidingWindow, SoftmaxAttention
+from archspec.language.norms import L2Norm, Norm, RMSNorm
+from archspec.language.positions import LearnedPosition, Rope, SinusoidalPosition
+
+from ..nodes import Report
+from .layers import Site, value_of
+
+
+def check_attention(site: Site, report: Report) -> None:
+    """Report on the self and the cross attention of a layer."""
+    attention, cross = site.layer.attention, site.layer.cross_attention
+    if isinstance(attention, SoftmaxAttention):
+        _heads(site, "attention", attention, report)
+        _scale(site, "attention", attention, attention.head_dim, report)
+        _order(site, attention, report)
+        _position(site, attention, report)
+        _rope(site, attention, report)
+        _mask(site, attention, report)
+    if isinstance(attention, SoftmaxAttention | LatentAttention):
+        _window(site, attention, report)
+    if isinstance(cross, CrossAttention):
+        _heads(site, "cross_attention", cross, report)
+        _scale(site, "cross_attention", cross, cross.head_dim, report)
+
+
+def _heads(site: Site, name: str, attention: Heads, report: Report) -> None:
+    heads, kv_heads, width = attention.heads, attention.kv_heads, site.spec.d_model
+    if attention.head_dim is None:
+        near = [str(n) for n in _neighbours(width, heads)]
+        remedy = f"{' or '.join(near)} heads, or state `head_dim`"
+        report.error("A201", f"{width} does not split into {heads} heads", site.place(name, "heads"), remedy)
+    if kv_heads is None or heads % kv_heads == 0:
+        return
+    place = site.place(name, "kv_heads")
+    if kv_heads > heads:
+        report.error("A203", f"more key/value heads ({kv_heads}) than query heads ({heads})", place, "swap them?")
+    else:
+        near = ", ".join(map(str, _near_divisors(heads, kv_heads)))
+        message = f"{heads} query heads cannot share {kv_heads} key/value heads"
+        report.error("A202", message, place, f"heads must be a multiple of kv_heads; nearest: {near}")
+
+
+def _neighbours(whole: int, near: int) -> list[int]:
+    """The divisors of `whole` on both sides of `near`."""
+    below = next((n for n in range(min(near, whole), 0, -1) if whole % n == 0), 1)
+    above = next((n for n in range(near, min(whole, 2 * near) + 1) if whole % n == 0), None)
+    return [below] if above is None else [below, above]
+
+
+def _near_divisors(whole: int, near: int) -> list[int]:
+    """The divisor of `whole` below `near`, and the two above."""
+    limit = min(whole, 4096)  # heads are few; a huge number is a mistake and needs no long search
+    divisors = [n for n in range(1, limit + 1) if whole % n == 0]
+    below = [n for n in divisors if n < near]
+    return below[-1:] + [n for n in divisors if n > near][:2]
+
+
+def _scale(site: Site, name: str, attention: Heads, head_dim: int | None, report: Report) -> None:
+    if head_dim is None:
+        return
+    value = value_of(attention.scale, d_model=site.spec.d_model, head_dim=head_dim, layers=site.depth)
+    place = site.place(name, "scale")
+    if value is None:
+        report.error("A209", f"the scale {attention.scale} is not a number", place, "nothing divides by zero")
+    elif value > 1 or value <= 0:
+        usual = f"1/sqrt(head_dim) is {head_dim**-0.5:.3g}"
+        report.warn(
+            "A208", f"the scale {value:.3g} multiplies the scores; the usual {usual}", place, "1/sqrt(head_dim)?"
+        )
+
+
+def _position(site: Site, attention: SoftmaxAttention, report: Report) -> None:
+    added = isinstance(site.spec.embedding.position, LearnedPosition | SinusoidalPosition)
+    if site.written("attention", "position") is None and not added:
+        message = "nothing tells this model the order of its tokens"
+        report.error("A301", message, site.place("attention"), "add `position: rope`, or `position: none` to mean it")
+    if added and isinstance(attention.position, Rope):
+        kind = site.spec.embedding.position.kind
+        message = f"position enters twice: `{kind}` in the embedding and `rope` here"
+        report.warn("A303", message, site.place("attention", "position"), "remove one of them")
+
+
+def _rope(site: Site, attention: SoftmaxAttention, report: Report) -> None:
+    rope, head_dim = attention.position, attention.head_dim
+    if not isinstance(rope, Rope) or rope.dim is None or head_dim is None:
+        return
+    place = site.place("attention", "position", "dim")
+    if rope.dim > head_dim:
+        message = f"rope turns {rope.dim} channels of a head of {head_dim}"
+        report.error("A205", message, place, f"dim at most {head_dim}")
+    elif rope.dim % 2:
+        stated = rope.dim != head_dim
+        message = f"rope turns pairs of channels; {'dim' if stated else 'head_dim'} {rope.dim} is odd"
+        remedy = f"{rope.dim - 1} or {rope.dim + 1}" if stated else f"an even head_dim, or `dim: {rope.dim - 1}`"
+        report.error("A204", message, place, remedy)
+
+
+def _order(site: Site, attention: SoftmaxAttention, report: Report) -> None:
+    qk_norm = attention.qk_norm
+    if qk_norm is None or qk_norm.order == "before_rope":
+        return
+    place = site.place("attention", "qk_norm", "order")
+    if not isinstance(attention.position, Rope):
+        report.error("A311", "`order: after_rope`, and there is no rope", place, "remove the line")
+    elif _weightless(qk_norm.norm):
+        message = "a rotation keeps the length, so a norm without weight gives the same before it"
+        report.warn("A311", message, place, "remove the line")
+
+
+def _weightless(norm: Norm) -> bool:
+    return isinstance(norm, L2Norm) or (isinstance(norm, RMSNorm) and norm.weight == "none")
+
+
+def _window(site: Site, attention: SoftmaxAttention | LatentAttention, report: Report) -> None:
+    window, context = attention.window, site.spec.context_length
+    if window is None or context is None:
+        return
+    # an encoder's window of `size` reaches as far to either side, a decoder's counts the token itself
+    far = window.size + 1 if site.stack == "encoder" and isinstance(window, SlidingWindow) else window.size
+    if far >= context:
+        message = f"the window ({window.size}) covers the whole context ({context})"
+        report.warn("A305", message, site.place("attention", "window"), "remove the window")
+
+
+def _mask(site: Site, attention: SoftmaxAttention, report: Report) -> None:
+    legal = ("bidirectional",) if site.stack == "encoder" else ("causal", "prefix")
+    if attention.mask in legal or attention.mask is None:
+        return
+    if site.stack == "encoder":
+        message, remedy = (
+            f"an encoder sees both sides; its mask cannot be `{attention.mask}`",
+            "write it as a `decoder`",
+        )
+    else:
+        message, remedy = "a decoder sees the past; its mask cannot be `bidirectional`", "write it as an `encoder`"
+    report.error("A306", message, site.place("attention", "mask"), remedy)

@@ -1,0 +1,106 @@
+"""Residuals, placements, parallel sublayers and shared weights; ffn widths; the ends of a stack."""
+
+from __future__ import annotations
+
+from archspec.language.base import scale_names
+from archspec.language.ffn import Gated, Mlp, Moe, Ratio
+from archspec.language.model import AddResidual, Entry, Group, Layer, Spec
+
+from ..nodes import Report
+from ..places import Path, Places
+from .layers import Site, stacks_of, value_of
+
+
+def check_layer(site: Site, report: Report) -> None:
+    """Report on how the sublayers of a layer are wired."""
+    layer = site.layer
+    if layer.attention is None and layer.ffn is None and layer.cross_attention is None:
+        report.error("A406", "an empty layer: neither attention nor ffn", site.place(), "give it one, or remove it")
+    if layer.parallel is not None:
+        _parallel(site, layer, report)
+    if isinstance(layer.residual, AddResidual):
+        _residual(site, layer.residual, report)
+    _width(site, report)
+
+
+def _parallel(site: Site, layer: Layer, report: Report) -> None:
+    place = site.place("parallel")
+    if layer.cross_attention is not None:
+        message = "no order is defined for attention, cross attention and ffn in parallel"
+        report.error("A402", message, place, "`parallel: none`")
+    if layer.attention is None or layer.ffn is None:
+        missing = "attention" if layer.attention is None else "ffn"
+        report.error("A405", f"nothing is parallel in a layer without {missing}", place, "`parallel: none`")
+    for name in ("attention", "ffn"):
+        sublayer = layer.attention if name == "attention" else layer.ffn
+        if sublayer is not None and sublayer.placement not in ("pre", "sandwich"):
+            message = f"parallel sublayers need a norm at their input, and `placement: {sublayer.placement}` has none"
+            report.error("A401", message, site.place(name, "placement"), "`placement: pre`, or `parallel: none`")
+
+
+def _residual(site: Site, residual: AddResidual, report: Report) -> None:
+    for name in ("branch_scale", "skip_scale"):
+        scale = residual.branch_scale if name == "branch_scale" else residual.skip_scale
+        place = site.place("residual", name)
+        if "head_dim" in scale_names(scale):
+            report.error("A207", "there is no head_dim here", place, "d_model, layers or a number")
+            continue
+        value = value_of(scale, d_model=site.spec.d_model, layers=site.depth)
+        if value is None:
+            report.error("A209", f"the scale {scale} is not a number", place, "nothing divides by zero")
+        elif value == 0 and name == "branch_scale":
+            remedy = "`attention: none` or `ffn: none` takes a branch away"
+            report.error("A408", "the branch never reaches the sum", place, remedy)
+
+
+def _width(site: Site, report: Report) -> None:
+    ffn = site.layer.ffn
+    if isinstance(ffn, Mlp | Gated):
+        _ratio(site, ffn.width, ("ffn",), report)
+    elif isinstance(ffn, Moe):
+        _ratio(site, ffn.expert.width, ("ffn", "expert"), report)
+        if ffn.shared is not None:
+            _ratio(site, ffn.shared.width, ("ffn", "shared"), report)
+
+
+def _ratio(site: Site, width: int | Ratio, path: Path, report: Report) -> None:
+    if isinstance(width, int):
+        return
+    model, value = site.spec.d_model, width.ratio * site.spec.d_model
+    near = max(1, round(value / 64)) * 64
+    message = f"{width.ratio:g} × {model} = {value:.10g} is not whole"
+    remedy = f"`width: {near}`, or `multiple_of: 64` to round it up"
+    report.error("A506", message, site.place(*path, "width"), remedy)
+
+
+# -------------------------------------------------------------------------------------------------------------- stacks
+
+
+def check_stack(spec: Spec, places: Places, report: Report) -> None:
+    """Report on the ends of the stacks and on repeats."""
+    for name, stack in stacks_of(spec):
+        _shared(stack.layers, (name, "layers"), places, report)
+        ends = _last_placement(stack.layers)
+        place = places(name, "final_norm")
+        if stack.final_norm is None and ends == "pre":
+            report.warn("A403", "the last residual sum is never normed", place, "remove the line")
+        elif stack.final_norm is not None and ends == "post":
+            report.warn("A404", "post-norm and a final norm: normed twice in a row", place, "remove one of them")
+
+
+def _shared(entries: tuple[Entry, ...], path: Path, places: Places, report: Report) -> None:
+    for index, entry in enumerate(entries):
+        if entry.weights == "shared" and entry.repeat == 1:
+            message = "nothing to share: the entry is there once"
+            report.error("A407", message, places(*path, index, "weights"), "raise `repeat`, or remove the line")
+        if isinstance(entry, Group):
+            _shared(entry.layers, (*path, index, "layers"), places, report)
+
+
+def _last_placement(entries: tuple[Entry, ...]) -> str | None:
+    """Where the norms of the last sublayer of a stack stand."""
+    last = entries[-1]
+    if isinstance(last, Group):
+        return _last_placement(last.layers)
+    sublayer = last.ffn or last.cross_attention or last.attention
+    return None if sublayer is None else sublayer.placement

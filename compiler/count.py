@@ -1,0 +1,178 @@
+"""The count report: parameters, FLOPs, cache and memory of one model at one batch and length, each figure with its convention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from archspec.errors import UsageError
+from archspec.ops.embedding import LearnedPositions
+from archspec.ops.model import Model
+
+from .flops import Flops, Lengths, count_flops
+from .memory import BYTES, Training, training_memory
+from .parameters import CacheRun, Parameters, cache_runs, count_parameters
+from .poly import Poly
+
+#: The length that is counted where a spec states no context.
+DEFAULT_LENGTH = 1024
+
+
+@dataclass(frozen=True)
+class Counts:
+    """All numbers of a model for one call: `length` new tokens after `past` ones, in a batch.
+
+    Parameters are unique (tied once). FLOPs: one multiply-add is 2; `dense` takes every query-key pair, `causal` the pairs
+    that a mask lets through. Training is 3 × forward. Bytes are plain integers in `dtype`.
+    """
+
+    name: str
+    form: str
+    lengths: Lengths
+    dtype: str
+    parameters: Parameters
+    flops: Flops
+    caches: tuple[CacheRun, ...]
+    training: Training
+
+    # ---------------------------------------------------------------------------------------------------------- FLOPs
+
+    @cached_property
+    def dense(self) -> dict[str, int]:
+        """FLOPs of the forward call by component, every query-key pair counted."""
+        value = self.flops.value(self.lengths)
+        return {c: p.at(value) for c, p in self.flops.dense.items()}
+
+    @cached_property
+    def causal(self) -> dict[str, int]:
+        """FLOPs of the forward call by component, only the pairs that the masks let through."""
+        value = self.flops.value(self.lengths)
+        return {c: p.at(value) for c, p in self.flops.causal.items()}
+
+    @cached_property
+    def uncounted(self) -> dict[str, int]:
+        """Elements that pass through what is not counted as FLOPs, by kind."""
+        value = self.flops.value(self.lengths)
+        return {c: p.at(value) for c, p in self.flops.uncounted.items()}
+
+    @property
+    def formula(self) -> dict[str, Poly]:
+        """The dense and the causal total as polynomials in B, T, P and M."""
+        return {k: sum(f.values(), Poly()) for k, f in (("dense", self.flops.dense), ("causal", self.flops.causal))}
+
+    # ---------------------------------------------------------------------------------------------------------- bytes
+
+    @property
+    def width(self) -> int:
+        """Bytes of one number in `dtype`."""
+        return BYTES[self.dtype]
+
+    @property
+    def weight_bytes(self) -> int:
+        return self.parameters.total * self.width
+
+    def run_bytes(self, run: CacheRun) -> int:
+        """Bytes of the cache of one layer of a run."""
+        n = self.lengths
+        return self.width * run.elements(n.batch, n.past + n.length, n.source)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of all caches after the call, P + T tokens (and M source tokens) in each sequence."""
+        return sum(run.count * self.run_bytes(run) for run in self.caches)
+
+    # ----------------------------------------------------------------------------------------------------------- JSON
+
+    def record(self) -> dict[str, Any]:
+        """The report as plain data. Keys are stable; docs/counting.md documents them."""
+        p, n = self.parameters, self.lengths
+        dense, causal = sum(self.dense.values()), sum(self.causal.values())
+        return {
+            "name": self.name,
+            "form": self.form,
+            "batch": n.batch,
+            "length": n.length,
+            "past": n.past,
+            "source_length": n.source,
+            "dtype": self.dtype,
+            "parameters": {
+                "total": p.total,
+                "embedding": p.embedding,
+                "non_embedding": p.non_embedding,
+                "active": p.active,
+                "untied": p.untied,
+                "by_component": p.by_component,
+                "by_layer": [
+                    {"stack": r.stack, "first": r.first, "last": r.last, "total": r.total, "shared": r.shared, **r.by_component}
+                    for r in p.layers
+                ],
+            },
+            "flops": {
+                "forward": {"dense": dense, "causal": causal},
+                "macs": {"dense": dense // 2, "causal": causal // 2},
+                "training": 3 * dense,
+                "by_component": {c: {"dense": d, "causal": self.causal[c]} for c, d in self.dense.items()},
+                "formula": {k: str(f) for k, f in self.formula.items()},
+            },
+            "uncounted_elements": self.uncounted,
+            "kv_cache": {
+                "bytes": self.cache_bytes,
+                "by_layer": [
+                    {"stack": r.stack, "first": r.first, "last": r.last, "bytes": self.run_bytes(r)} for r in self.caches
+                ],
+            },
+            "memory": {"weights": self.weight_bytes, "inference": self.weight_bytes + self.cache_bytes, **self.training.record()},
+        }  # fmt: skip
+
+
+def count(
+    model: Model,
+    *,
+    context_length: int | None = None,
+    batch: int = 1,
+    length: int | None = None,
+    past: int = 0,
+    source_length: int | None = None,
+    dtype: str = "float32",
+) -> Counts:
+    """Count a model.
+
+    Args:
+        context_length: of the spec; the length that is counted by default (1,024 where a spec has none).
+        batch: sequences.
+        length: new tokens in each; by default what of the context `past` leaves.
+        past: tokens already in the cache.
+        source_length: tokens of the encoder's input in an encoder-decoder; = context_length.
+        dtype: of weights, cache and activations: float32, bfloat16 or float16.
+
+    Raises:
+        UsageError: a length that is not there to count: past the rows of a position table, or a past without a cache.
+    """
+    whole = context_length or DEFAULT_LENGTH
+    if length is None:
+        length = max(1, whole - past) if past else whole
+    source = (source_length or whole) if model.form == "encoder_decoder" else 0
+    _check(model, length, past, source)
+    lengths = Lengths(batch, length, past, source)
+    flops = count_flops(model)
+    return Counts(
+        model.name, model.form, lengths, dtype, count_parameters(model), flops, cache_runs(model),
+        training_memory(model, lengths, dtype),
+    )  # fmt: skip
+
+
+def _check(model: Model, length: int, past: int, source: int) -> None:
+    if past and model.form == "encoder":
+        raise UsageError("an encoder keeps no past", "leave --past out")
+    for name, stack in model.stacks().items():
+        position = stack.embedding.position
+        asked = source if stack.embedding.stream == "source" else past + length
+        if isinstance(position, LearnedPositions) and asked > position.rows - position.offset:
+            rows = position.rows - position.offset
+            raise UsageError(
+                f"{asked:,} tokens do not fit the {name}'s learned positions: its table has {rows:,} rows",
+                f"--length at most {max(rows - past, 0):,}"
+                if name == model.main[0]
+                else f"--source-length at most {rows:,}",
+            )

@@ -1,0 +1,167 @@
+"""Derived values: what follows from what was written. They stand where the value they follow from was written.
+
+Nothing here reports: where a value does not follow (11 heads of 768 channels) it is left out, and the checks say why.
+"""
+
+from __future__ import annotations
+
+from .expand import at_site
+from .nodes import Mapping, Node, is_none, kind_of
+
+_BLOCK_NORMS = {"attention": ("v_norm", "out_norm"), "ffn": ("mid_norm",)}
+
+
+def derive(root: Node) -> Node:
+    """The spec with every derived value in it."""
+    entries = dict(root.mapping)
+    width, norm = root.whole("d_model"), entries.get("norm")
+    stacks = [name for name in ("encoder", "decoder") if name in entries]
+    for name in stacks:
+        stack = dict(entries[name].mapping)
+        if "layers" in stack:
+            stack["layers"] = _layers(stack["layers"], name, width)
+        entries[name] = entries[name].with_value(stack)
+    entries = _embedding(entries, norm, len(stacks) == 2, root)
+    if "head" in entries:
+        entries["head"] = _head(entries["head"], norm)
+    return root.with_value(entries)
+
+
+def _embedding(entries: Mapping, norm: Node | None, shared: bool, root: Node) -> Mapping:
+    embedding = entries.get("embedding", root.derived({}))
+    if not isinstance(embedding.value, dict):
+        return entries
+    own = dict(embedding.value)
+    if "norm" in own:
+        _put(own, "norm", at_site(norm, own["norm"]))
+    if shared and "share" not in own:
+        own["share"] = embedding.derived("tokens")
+    return {**entries, "embedding": embedding.with_value(own)}
+
+
+def _head(head: Node, norm: Node | None) -> Node:
+    transform = head.get("transform")
+    if transform is None or not isinstance(transform.value, dict):
+        return head
+    own = dict(transform.value)
+    _put(own, "norm", at_site(norm, own.get("norm")))
+    return head.with_value({**head.mapping, "transform": transform.with_value(own)})
+
+
+def _put(mapping: Mapping, key: str, node: Node | None) -> None:
+    if node is not None:
+        mapping[key] = node
+
+
+# -------------------------------------------------------------------------------------------------------------- layers
+
+
+def _layers(layers: Node, stack: str, width: int | None) -> Node:
+    if not isinstance(layers.value, list):
+        return layers
+    return layers.with_value([_entry(entry, stack, width) for entry in layers.value])
+
+
+def _entry(entry: Node, stack: str, width: int | None) -> Node:
+    if not isinstance(entry.value, dict):
+        return entry
+    own = dict(entry.value)
+    if "layers" in own:
+        return entry.with_value({**own, "layers": _layers(own["layers"], stack, width)})
+    norm, placement = own.get("norm"), own.get("placement")
+    for name in ("attention", "cross_attention", "ffn"):
+        sublayer = own.get(name)
+        if sublayer is None or not isinstance(sublayer.value, dict):
+            continue
+        fields = dict(sublayer.value)
+        if "placement" not in fields:
+            fields["placement"] = placement or sublayer.derived("pre")
+        if name == "ffn":
+            _ffn(fields, norm, width)
+        elif kind_of(sublayer) == "mla":
+            _latent(fields, norm)
+        else:
+            _attention(fields, sublayer, norm, width)
+            if name == "attention" and "mask" not in fields:
+                fields["mask"] = sublayer.derived("causal" if stack == "decoder" else "bidirectional")
+        own[name] = sublayer.with_value(fields)
+    return entry.with_value(own)
+
+
+def _attention(fields: Mapping, at: Node, norm: Node | None, width: int | None) -> None:
+    """heads → kv_heads, head_dim → v_head_dim and the rotated channels; the norms inside."""
+    heads = at.whole("heads")
+    if heads is not None:
+        fields.setdefault("kv_heads", fields["heads"])
+        if "head_dim" not in fields and width is not None and width % heads == 0:
+            fields["head_dim"] = fields["heads"].derived(width // heads)
+    if "head_dim" in fields:
+        fields.setdefault("v_head_dim", fields["head_dim"])
+    qk_norm = fields.get("qk_norm")
+    if qk_norm is not None and isinstance(qk_norm.value, dict):
+        inner = dict(qk_norm.value)
+        _put(inner, "norm", at_site(norm, inner.get("norm")))
+        fields["qk_norm"] = qk_norm.with_value(inner)
+    for site in _BLOCK_NORMS["attention"]:
+        if site in fields:
+            _put(fields, site, at_site(norm, fields[site]))
+    position = fields.get("position")
+    if position is not None:
+        fields["position"] = _position(position, fields.get("head_dim"), norm)
+
+
+def _position(position: Node, head_dim: Node | None, norm: Node | None) -> Node:
+    kind = kind_of(position)
+    own = dict(position.mapping) or {"kind": Node(position.value, position.place, position.key)}
+    if kind == "rope" and "dim" not in own and head_dim is not None:
+        own["dim"] = position.derived(head_dim.value)
+    elif kind == "disentangled" and "norm" in own:
+        _put(own, "norm", at_site(norm, own["norm"]))
+    else:
+        return position
+    return position.with_value(own)
+
+
+def _latent(fields: Mapping, norm: Node | None) -> None:
+    _put(fields, "latent_norm", at_site(norm, fields.get("latent_norm")))
+    position, turned = fields.get("position"), fields.get("qk_rope_head_dim")
+    if position is not None:
+        fields["position"] = _position(position, turned, norm)
+
+
+def _ffn(fields: Mapping, norm: Node | None, width: int | None) -> None:
+    if "mid_norm" in fields:
+        _put(fields, "mid_norm", at_site(norm, fields["mid_norm"]))
+    if "width" in fields:
+        fields["width"] = _width(fields["width"], width)
+    for part in ("expert", "shared"):
+        inner = fields.get(part)
+        if inner is not None and isinstance(inner.value, dict):
+            deeper = dict(inner.value)
+            _ffn(deeper, norm, width)
+            fields[part] = inner.with_value(deeper)
+
+
+def _width(node: Node, width: int | None) -> Node:
+    ratio, multiple = node.get("ratio"), node.get("multiple_of")
+    if width is None or ratio is None or not set(node.mapping) <= {"ratio", "multiple_of"}:
+        return node
+    if isinstance(ratio.value, bool) or not isinstance(ratio.value, int | float) or not 0 < ratio.value < 1e6:
+        return node
+    if multiple is not None and node.whole("multiple_of") is None:
+        return node
+    size, whole = rounded_width(float(ratio.value), width, node.whole("multiple_of") or 1)
+    return node.derived(size) if whole or multiple is not None else node
+
+
+def rounded_width(ratio: float, width: int, multiple: int) -> tuple[int, bool]:
+    """ceil(ratio · width / multiple) · multiple, and whether it was whole; a float's last digit does not round up."""
+    exact = ratio * width / multiple
+    near = round(exact)
+    whole = abs(exact - near) <= 1e-9 * max(1.0, exact)
+    return (near if whole else int(exact) + 1) * multiple, whole
+
+
+def removed(node: Node | None) -> bool:
+    """Whether an optional part is not there."""
+    return node is None or is_none(node)

@@ -1,0 +1,136 @@
+"""From a reference to one merged mapping: the file, what it extends, and what `--set` changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from archspec.diagnostics import Diagnostic, Place, nearest
+from archspec.errors import SpecError
+
+from .grammar import TOP, Shape
+from .keys import check_keys
+from .merge import Trace, merge, spelled_out
+from .nodes import NULL, Node, Report
+from .source import Source, compose, open_source
+
+MAX_EXTENDS = 16
+#: Facts about one model, not about those that extend it.
+NEVER_INHERITED = ("name", "about", "expect")
+
+
+def load(ref: str | Path, overrides: Sequence[str], report: Report, trace: Trace) -> Node:
+    """The merged mapping of a spec given as a path or a zoo name."""
+    key, source = open_source(ref)
+    return load_source(source, key, overrides, report, trace)
+
+
+def load_source(source: Source, key: str, overrides: Sequence[str], report: Report, trace: Trace) -> Node:
+    """The merged mapping of a spec whose text is at hand; `key` names the file uniquely."""
+    root = _inherited(source, (key,), report, trace)
+    for text in overrides:
+        root = _set(root, text, report)
+    if overrides and not any(text.lstrip().startswith("expect") for text in overrides):
+        # the totals are those of the file; what --set makes of it is another model
+        root = root.with_value({k: v for k, v in root.mapping.items() if k != "expect"})
+    return root
+
+
+def _read(source: Source, report: Report) -> Node:
+    node = compose(source, report)
+    if node.value is NULL and not node.bad:
+        remedy = "`archspec init` writes a spec to start from"
+        raise SpecError([Diagnostic("A006", f"{source.name} says nothing", Place(source.name), remedy)])
+    if not isinstance(node.value, dict):
+        remedy = "begin with `archspec: 1` and `name: ...`"
+        raise SpecError([Diagnostic("A016", "a spec is a mapping of keys to values", node.place, remedy)])
+    return check_keys(node, TOP, report)
+
+
+def _inherited(source: Source, chain: tuple[str, ...], report: Report, trace: Trace) -> Node:
+    root = _read(source, report)
+    extends = root.get("extends")
+    own = root.with_value({key: child for key, child in root.mapping.items() if key != "extends"})
+    if extends is None or extends.bad:
+        return own
+    if not isinstance(extends.value, str):
+        report.error("A021", "`extends` is a zoo name or a path", extends.place, "for example `extends: gpt2`")
+        raise SpecError(report.errors)
+    try:
+        key, below = open_source(extends.value, source.directory, extends.place)
+        if key in chain:
+            message = f"{source.name} extends {extends.value}, which leads back to itself"
+            raise SpecError([Diagnostic("A020", message, extends.place, "break the circle")])
+        if len(chain) >= MAX_EXTENDS:
+            message = f"more than {MAX_EXTENDS} specs extend one another"
+            raise SpecError([Diagnostic("A020", message, extends.place, "extend an earlier one")])
+        base = _inherited(below, (*chain, key), report, trace)
+    except SpecError as error:  # without its base the rest of the file means nothing: show what is known and stop
+        known = [d for d in report.errors if d not in error.diagnostics]
+        raise SpecError([*known, *error.diagnostics]) from None
+    handed = {key: child for key, child in base.mapping.items() if key not in NEVER_INHERITED}
+    if "archspec" in own.mapping:
+        handed.pop("archspec", None)  # every file may state its version
+    return merge(base.with_value(handed), own, TOP, trace)
+
+
+# -------------------------------------------------------------------------------------------------------------- --set
+
+
+def _set(root: Node, text: str, report: Report) -> Node:
+    path, equals, value = text.partition("=")
+    path = path.strip()
+    here = Place("--set", 1, 1, len(text), text)
+    if not equals or not path:
+        report.error("A022", f"{text!r} is not path=value", here, "for example `--set decoder.layers=2`")
+        return root
+    source = Source("--set", value, shift=len(text) - len(value))
+    source.lines = text.split("\n")
+    try:
+        node = compose(source, report)
+    except SpecError as error:
+        report.errors.extend(error.diagnostics)
+        return root
+    node = Node(node.value, node.place, here._replace(length=len(path)), node.bad, node.quoted)
+    if path == "extends":
+        report.error("A023", "`extends` is decided before --set", here, "write a file that extends it")
+        return root
+    return _put(root, path.split("."), node, TOP, report, here._replace(length=len(path)))
+
+
+def _put(base: Node | None, path: list[str], value: Node, shape: Shape, report: Report, here: Place) -> Node:
+    """`value` merged over what stands at `path`; a reported fault leaves the base as it is."""
+    if not path:
+        return merge(base, check_keys(value, shape, report), shape)
+    name, rest = path[0], path[1:]
+    if name.isdecimal() and shape.item is not None:
+        return _put_item(base, int(name), rest, value, shape, report, here)
+    base = spelled_out(base, shape) if base is not None else None
+    legal = shape.keys() if base is None or "kind" not in base.mapping else shape.keys(str(base.mapping["kind"].value))
+    if name not in legal and name not in (legal := shape.keys()):
+        guess = nearest(name, legal)
+        keys = f"its keys: {', '.join(legal)}" if legal else "it has no keys"
+        remedy = f"did you mean `{guess}`? {keys}" if guess else keys
+        report.error("A023", f"`{name}` is not a key of `{shape.name}`", here, remedy)
+        return base if base is not None else value.marked()
+    below = base.get(name) if base is not None else None
+    child = _put(below, rest, value, legal[name], report, here)
+    if base is not None and isinstance(base.value, dict) and name in base.mapping:
+        if name == "kind":
+            return merge(base, Node({"kind": child}, value.place, value.key), shape)
+        return base.with_value({**base.mapping, name: child})
+    over = Node({name: child}, value.place, value.key)
+    return over if base is None else merge(base, over, shape)
+
+
+def _put_item(
+    base: Node | None, index: int, rest: list[str], value: Node, shape: Shape, report: Report, here: Place
+) -> Node:
+    items = base.value if base is not None else None
+    if not isinstance(items, list) or index >= len(items):
+        size = f"a list of {len(items)}, counted from 0" if isinstance(items, list) else "no list here"
+        report.error("A023", f"there is no `{shape.name}.{index}`", here, f"`{shape.name}` is {size}")
+        return base if base is not None else value.marked()
+    assert base is not None and shape.item is not None
+    changed = _put(items[index], rest, value, shape.item, report, here)
+    return base.with_value([*items[:index], changed, *items[index + 1 :]])

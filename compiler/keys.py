@@ -1,0 +1,215 @@
+"""The first check of a file: every key, kind and word against the grammar, before anything is merged.
+
+So a typo is found even in a part that an override later drops, and at the line where it stands. What is found is repaired where
+the intention is plain (a misspelt key is read as its neighbour): one mistake is one diagnostic, and the checks after this one go on.
+"""
+
+from __future__ import annotations
+
+from archspec.diagnostics import Place, listing, nearest
+
+from .grammar import Shape
+from .nodes import NULL, Node, Report, show_value
+
+#: What other configuration formats call these.
+_SYNONYMS = {
+    "heads": "num_heads num_head n_head n_heads nhead num_attention_heads attention_heads",
+    "kv_heads": "num_kv_heads n_kv_heads num_key_value_heads num_query_groups kv_groups",
+    "head_dim": "d_head d_kv dim_head head_size attention_head_dim",
+    "layers": "num_layers n_layer n_layers num_hidden_layers depth num_blocks",
+    "d_model": "hidden_size n_embd dim embed_dim hidden_dim model_dim width",
+    "width": "intermediate_size d_ff dim_feedforward ffn_dim n_inner hidden_dim inner_dim",
+    "vocab_size": "vocab n_vocab vocabulary_size",
+    "context_length": "max_position_embeddings n_positions max_seq_len max_length n_ctx block_size seq_len context",
+    "activation": "act hidden_act act_fn activation_function",
+    "eps": "epsilon layer_norm_eps rms_norm_eps layer_norm_epsilon norm_eps",
+    "theta": "rope_theta base rotary_base",
+    "tied": "tie tie_word_embeddings tie_weights",
+    "placement": "norm_placement norm_position pre_norm",
+    "attention": "attn self_attention self_attn",
+    "cross_attention": "cross_attn encoder_attention",
+    "ffn": "mlp feed_forward feedforward",
+    "window": "sliding_window window_size attention_window",
+    "position": "positions pos pos_emb position_embedding positional_encoding",
+    "repeat": "times count repeats",
+    "experts": "num_experts n_experts num_local_experts",
+    "embedding": "embeddings embed emb",
+    "softcap": "soft_cap logit_softcap attn_logit_softcapping",
+    "dtype": "torch_dtype precision",
+}
+_MEANT = {word: key for key, words in _SYNONYMS.items() for word in words.split()}
+
+
+def check_keys(node: Node, shape: Shape, report: Report) -> Node:
+    """The node as the grammar reads it; what it cannot read is reported and marked bad."""
+    if node.bad:
+        return node
+    value = node.value
+    if isinstance(value, dict):
+        return _mapping(node, shape, report) if shape.owners else _wrong(node, shape, report)
+    if isinstance(value, list):
+        item = shape.item
+        if item is None:
+            return _wrong(node, shape, report)
+        return node.with_value([check_keys(child, item, report) for child in value])
+    if value is NULL:
+        report.error("A014", f"`{shape.name}` is empty", _head(node), _fill(shape))
+        return node.marked()
+    return _scalar(node, shape, report)
+
+
+def _scalar(node: Node, shape: Shape, report: Report) -> Node:
+    value = node.value
+    if value == "none" and (shape.removable or "none" in shape.words):
+        return node
+    if shape.types and not (isinstance(value, str) and shape.words):
+        return node  # its type and range are checked when the spec is complete
+    if not isinstance(value, str):
+        return _wrong(node, shape, report)
+    if shape.kinds:
+        return node if value in shape.kinds else _unknown(node, "A106", f"no kind of `{shape.name}`", shape, report)
+    if shape.words:
+        return node if value in shape.words else _unknown(node, "A105", f"not a value of `{shape.name}`", shape, report)
+    return _wrong(node, shape, report)
+
+
+def _unknown(node: Node, code: str, what: str, shape: Shape, report: Report) -> Node:
+    """A word that is not one of the legal ones: read as its neighbour where there is one."""
+    word = str(node.value)
+    legal = [*(shape.kinds or shape.words), *(["none"] if shape.removable else [])]
+    guess = nearest(word, legal)
+    remedy = f"did you mean `{guess}`? Legal: {', '.join(legal)}" if guess else f"legal: {', '.join(legal)}"
+    report.error(code, f"{word!r} is {what}", node.place, remedy)
+    return node.with_value(guess) if guess else node.marked()
+
+
+def _wrong(node: Node, shape: Shape, report: Report) -> Node:
+    message = f"`{shape.name}` must be {expected(shape)}, not {show_value(node.value)}"
+    report.error("A103", message, node.place)
+    return node.marked()
+
+
+def expected(shape: Shape) -> str:
+    """What a place wants, in words."""
+    names = {int: "an integer", float: "a number", bool: "true or false", str: "text"}
+    wanted = [names[kind] for kind in shape.types]
+    if shape.kinds:
+        wanted.append(f"a kind ({', '.join(shape.kinds)}) or a mapping")
+    elif shape.owners:
+        wanted.append("a mapping")
+    if shape.words:
+        wanted.append(f"one of {', '.join(shape.words)}")
+    if shape.item is not None:
+        words = shape.item.words
+        wanted.append(f"a list of {', '.join(words)}" if words else "a list")
+    if shape.removable:
+        wanted.append("none")
+    return " or ".join(wanted)
+
+
+def owner_name(shape: Shape, kind: str | None) -> str:
+    """What a message calls the mapping: `attention` of kind mla, a spec, an entry of `layers`."""
+    if shape.name in ("spec", "entry"):
+        return {"spec": "a spec", "entry": "an entry of `layers`"}[shape.name]
+    return f"`{shape.name}`" + (f" of kind {kind}" if kind and len(shape.kinds) > 1 else "")
+
+
+def _fill(shape: Shape) -> str:
+    if shape.removable or "none" in (*shape.kinds, *shape.words):
+        return f"write `{shape.name}: none` to take it away, or remove the line"
+    return "give it a value, or remove the line"
+
+
+def _head(node: Node) -> Place:
+    return node.key or node.place
+
+
+# ----------------------------------------------------------------------------------------------------------- mappings
+
+
+def _mapping(node: Node, shape: Shape, report: Report) -> Node:
+    entries = dict(node.mapping)
+    kind = entries.get("kind")
+    if kind is not None and shape.kinds:
+        entries["kind"] = kind = _kind(kind, shape, report)
+        if kind.bad:
+            return node.marked()  # which keys it may have is not known
+    name = kind.value if kind is not None and isinstance(kind.value, str) else None
+    legal = shape.keys(name)
+    _indent(entries, legal, report)
+    read: dict[str, Node] = {}
+    for key, child in entries.items():
+        if key == "kind" and shape.kinds:
+            read[key] = child
+        elif key in legal:
+            read[key] = check_keys(child, legal[key], report)
+        else:
+            meant, found = _unknown_key(key, child, shape, name, entries, report)
+            read[meant] = check_keys(found, legal[meant], report) if meant in legal else found
+    return node.with_value(read)
+
+
+def _kind(kind: Node, shape: Shape, report: Report) -> Node:
+    if not isinstance(kind.value, str):
+        report.error("A106", f"the kind of `{shape.name}` is a word, not {show_value(kind.value)}", kind.place)
+        return kind.marked()
+    if kind.value in shape.kinds:
+        return kind
+    return _unknown(kind, "A106", f"no kind of `{shape.name}`", shape, report)
+
+
+def _indent(entries: dict[str, Node], legal: dict[str, Shape], report: Report) -> None:
+    """An empty section whose keys stand beside it, one level too high: one mistake, said once, and read as meant."""
+    names = list(entries)
+    for at, name in enumerate(names):
+        child, section = entries.get(name), legal.get(name)
+        if child is None or section is None or child.value is not NULL or child.bad or not section.owners:
+            continue
+        inner = section.keys()
+        strays = []
+        for stray in names[at + 1 :]:
+            if stray in legal or stray not in inner:
+                break
+            strays.append(stray)
+        if not strays:
+            continue
+        first = entries[strays[0]].key
+        where = f" (line {first.line})" if first else ""
+        remedy = f"did you mean to indent {listing(strays)}{where} under `{name}:`?"
+        report.error("A014", f"`{name}` is empty", _head(child), remedy)
+        entries[name] = child.with_value({stray: entries.pop(stray) for stray in strays})
+
+
+def _unknown_key(
+    key: str, child: Node, shape: Shape, kind: str | None, present: dict[str, Node], report: Report
+) -> tuple[str, Node]:
+    """Report a key that is not legal here. Returns the key that was meant, or the same key and a node marked bad."""
+    legal = shape.keys(kind)
+    place = child.key or child.place
+    owner = owner_name(shape, kind)
+    if shape.name == "cross_attention" and key == "position":
+        message = "keys come from the other stack: there are no common positions in cross attention"
+        report.error("A304", message, place, "remove the line")
+        return key, child.marked()
+    free = [name for name in legal if name not in present]
+    meant = _MEANT.get(key.lower())
+    guess = meant if meant in free else nearest(key, free) or nearest(key, legal)
+    elsewhere = _elsewhere(key, shape, kind)
+    hint = f"did you mean `{guess}`? " if guess and not elsewhere else elsewhere
+    report.error("A101", f"`{key}` is not a key of {owner}", place, f"{hint}its keys: {', '.join(legal)}")
+    if guess in free and not elsewhere:
+        return guess, child
+    return key, child.marked()
+
+
+def _elsewhere(key: str, shape: Shape, kind: str | None) -> str:
+    """Where a key is legal that is not legal here: in another kind, in a section below, or nowhere."""
+    if key == "<<":
+        return "there are no merge keys: use `extends`, `block` or a group of layers; "
+    others = [other for other in shape.kinds if kind and key in shape.keys(other)]
+    if others:
+        return f"it is a key of {listing(others)}; "
+    below = [name for name, section in shape.keys(kind).items() if section.owners and key in section.keys()]
+    if below and key not in ("kind", "norm", "bias", "scale"):
+        return f"it is a key of {listing(below[:3])}; "
+    return ""

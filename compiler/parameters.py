@@ -1,0 +1,158 @@
+"""Counting parameters and cache rows: what the operations declare, added up. No body is run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from archspec.ops.base import Op, tensors, walk
+from archspec.ops.leaves import Slot
+from archspec.ops.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRun:
+    """Equal layers in a row: indices first … last (inclusive) of a stack."""
+
+    stack: str
+    first: int
+    last: int
+    #: Parameters of one such layer, by component.
+    by_component: dict[str, int]
+    #: Do these layers use the weights of an earlier one?
+    shared: bool
+
+    @property
+    def count(self) -> int:
+        return self.last - self.first + 1
+
+    @property
+    def total(self) -> int:
+        """Parameters of one such layer."""
+        return sum(self.by_component.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Parameters of a model, each stored tensor once: a tied head or a shared layer adds nothing.
+
+    `embedding` is what is looked up by index (tokens, positions, token types); an untied head is not embedding.
+    `active` is what one token uses: all but the experts it does not choose.
+    """
+
+    total: int
+    embedding: int
+    active: int
+    #: What the total would be if nothing were tied or shared.
+    untied: int
+    by_component: dict[str, int]
+    layers: tuple[LayerRun, ...]
+    #: Path of a tensor that is another one -> path of the stored one, layers that share weights left out.
+    ties: dict[str, str]
+
+    @property
+    def non_embedding(self) -> int:
+        return self.total - self.embedding
+
+
+TABLES = ("token_embedding", "position_embedding", "token_type_embedding")
+
+
+def count_parameters(model: Model) -> Parameters:
+    """Add up the leaves. Equal layers are walked once and multiplied, so that depth costs nothing."""
+    sizes: dict[str, int] = {}
+    untied = 0
+    runs: list[LayerRun] = []
+    for name, stack in model.stacks().items():
+        for run in _runs(name, stack.layers, stack.owners):
+            runs.append(run)
+            untied += run.count * run.total
+            for component, n in run.by_component.items():
+                _add(sizes, component, 0 if run.shared else n * run.count)
+    ties = {path: to for path, to in model.ties.items() if ".layers." not in path}
+    for t in _outside_layers(model):
+        untied += t.size
+        _add(sizes, t.component, 0 if t.path in ties else t.size)
+    total = sum(sizes.values())
+    embedding = sum(sizes.get(c, 0) for c in TABLES)
+    return Parameters(total, embedding, total, untied, _ordered(sizes), tuple(runs), ties)
+
+
+def _runs(stack: str, layers: tuple[Op, ...], owners: tuple[int, ...]) -> Iterator[LayerRun]:
+    sizes: dict[int, dict[str, int]] = {}
+    start = 0
+    for i in range(1, len(layers) + 1):
+        shared = owners[start] != start
+        if i < len(layers) and layers[i] is layers[start] and (owners[i] != i) == shared:
+            continue
+        op = layers[start]
+        if id(op) not in sizes:
+            counted: dict[str, int] = {}
+            for t in tensors(op):
+                _add(counted, t.component, t.size)
+            sizes[id(op)] = counted
+        yield LayerRun(stack, start, i - 1, sizes[id(op)], shared)
+        start = i
+
+
+def _outside_layers(model: Model):  # type: ignore[no-untyped-def]
+    for name, stack in model.stacks().items():
+        yield from tensors(stack.embedding, f"{name}.embedding.")
+        if stack.final_norm:
+            yield from tensors(stack.final_norm, f"{name}.final_norm.")
+    yield from tensors(model.head, "head.")
+
+
+def _add(sizes: dict[str, int], component: str, n: int) -> None:
+    sizes[component] = sizes.get(component, 0) + n
+
+
+_ORDER = (*TABLES, "embedding_projection", "attention", "cross_attention", "ffn", "norm", "head")
+
+
+def _ordered(sizes: dict[str, int]) -> dict[str, int]:
+    return {c: sizes[c] for c in sorted(sizes, key=lambda c: _ORDER.index(c) if c in _ORDER else len(_ORDER))}
+
+
+# ------------------------------------------------------------------------------------------------------------- caches
+
+
+@dataclass(frozen=True, slots=True)
+class CacheRun:
+    """The caches of equal layers in a row."""
+
+    stack: str
+    first: int
+    last: int
+    slots: tuple[Slot, ...]
+
+    def elements(self, batch: int, tokens: int, source: int) -> int:
+        """Elements that one layer keeps of `batch` sequences of `tokens` tokens and `source` source tokens."""
+        return batch * sum(s.heads * s.width * _rows(s, tokens, source) for s in self.slots)
+
+    @property
+    def count(self) -> int:
+        return self.last - self.first + 1
+
+
+def _rows(slot: Slot, tokens: int, source: int) -> int:
+    length = source if slot.stream == "source" else tokens
+    return length if slot.rows is None else min(length, slot.rows)
+
+
+def cache_runs(model: Model) -> tuple[CacheRun, ...]:
+    """What each layer keeps between calls, equal layers together."""
+    runs: list[CacheRun] = []
+    for name, stack in model.stacks().items():
+        slots: dict[int, tuple[Slot, ...]] = {}
+        for i, layer in enumerate(stack.layers):
+            if id(layer) not in slots:
+                slots[id(layer)] = tuple(s for _, op, _ in walk(layer) for s in op.state().values())
+            mine = slots[id(layer)]
+            if not mine:
+                continue
+            if runs and runs[-1].stack == name and runs[-1].last == i - 1 and runs[-1].slots == mine:
+                runs[-1] = CacheRun(name, runs[-1].first, i, mine)
+            else:
+                runs.append(CacheRun(name, i, i, mine))
+    return tuple(runs)

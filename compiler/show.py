@@ -1,0 +1,220 @@
+"""A resolved spec as text: YAML with every default and derived value in it, or its layers by index.
+
+`show` is a spec again, and resolving it gives the same: one entry per run of equal layers, what all layers share beside `layers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from archspec.language.base import Node as Model
+from archspec.language.model import Entry, Group, Layer, Spec, Stack
+
+from .grammar import BLOCK_KEYS, keys_of
+from .scalars import AmbiguousError, resolve_plain
+
+_WIDTH = 100
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./()+- ")
+_MOST_RUNS = 2000
+
+
+def show(spec: Spec) -> str:
+    """The spec as YAML, complete."""
+    entries = _plain(spec)
+    for name, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
+        if stack is not None:
+            entries[name] = _stack(stack)
+    return "".join(f"{line}\n" for line in _block(entries, 0))
+
+
+def _plain(model: Model) -> dict[str, Any]:
+    """A construct as a mapping, its kind first; `none` where an optional part is absent, nothing where it may not be said."""
+    shapes = keys_of(type(model))
+    found: dict[str, Any] = {"kind": ""} if "kind" in shapes else {}
+    for name in shapes:
+        value = getattr(model, name)
+        if value is not None:
+            found[name] = _value(value)
+        elif shapes[name].removable:
+            found[name] = "none"
+    return found
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, Model):
+        plain = _plain(value)
+        return "none" if plain == {"kind": "none"} else plain
+    return [_value(item) for item in value] if isinstance(value, tuple) else value
+
+
+# -------------------------------------------------------------------------------------------------------------- stacks
+
+
+def _stack(stack: Stack) -> dict[str, Any]:
+    """`layers` and what all layers share; an entry holds only what differs."""
+    layers = [_layer(layer) for layer in _leaves(stack.layers)]
+    shared = {key: common for key in BLOCK_KEYS if (common := _common([layer.get(key) for layer in layers])) is not None}
+    only = stack.layers[0]
+    single = len(stack.layers) == 1 and isinstance(only, Layer) and only.weights == "own"
+    rows: Any = only.repeat if single else [_entry(entry, shared) for entry in stack.layers]
+    return {"layers": rows, "final_norm": "none" if stack.final_norm is None else _value(stack.final_norm), **shared}
+
+
+def _leaves(entries: tuple[Entry, ...]) -> Iterator[Layer]:
+    for entry in entries:
+        if isinstance(entry, Group):
+            yield from _leaves(entry.layers)
+        else:
+            yield entry
+
+
+def _layer(layer: Layer) -> dict[str, Any]:
+    found = {key: value for key, value in _plain(layer).items() if key in BLOCK_KEYS}
+    for name in ("attention", "cross_attention", "ffn"):
+        part = found[name]
+        if isinstance(part, dict) and "placement" in part:  # where the norms stand is said first
+            found[name] = {"kind": part.pop("kind"), **part}
+    return found
+
+
+def _common(values: list[Any]) -> Any:
+    """What all layers say under one key: the whole, or the part on which mappings of one kind agree; None for nothing."""
+    first = values[0]
+    if all(value == first for value in values):
+        return first
+    if not all(isinstance(value, dict) and value.get("kind") == first.get("kind") for value in values):
+        return None
+    return {key: part for key, part in first.items() if all(value.get(key) == part for value in values)} or None
+
+
+def _entry(entry: Entry, shared: dict[str, Any]) -> dict[str, Any]:
+    head: dict[str, Any] = {"repeat": entry.repeat}
+    if entry.weights == "shared":
+        head["weights"] = "shared"
+    if isinstance(entry, Group):
+        return {**head, "layers": [_entry(inner, shared) for inner in entry.layers]}
+    return {**head, **_own(_layer(entry), shared)}
+
+
+def _own(layer: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
+    """What a layer says that not all layers say."""
+    own: dict[str, Any] = {}
+    for key, value in layer.items():
+        common = shared.get(key)
+        if value == common:
+            continue
+        if isinstance(value, dict) and isinstance(common, dict):
+            value = {name: part for name, part in value.items() if common.get(name) != part}
+        own[key] = value
+    return own
+
+
+# ---------------------------------------------------------------------------------------------------------------- text
+
+
+def _block(entries: dict[str, Any], depth: int) -> Iterator[str]:
+    indent = "  " * depth
+    for key, value in entries.items():
+        flow = f"{indent}{key}: {_flow(value)}"
+        if not isinstance(value, dict | list) or not value or len(flow) <= _WIDTH:
+            yield flow
+        elif isinstance(value, dict):
+            yield f"{indent}{key}:"
+            yield from _block(value, depth + 1)
+        else:
+            yield f"{indent}{key}:"
+            yield from _items(value, depth + 1)
+
+
+def _items(items: list[Any], depth: int) -> Iterator[str]:
+    indent = "  " * depth
+    for item in items:
+        flow = f"{indent}- {_flow(item)}"
+        if not isinstance(item, dict) or len(flow) <= _WIDTH:
+            yield flow
+            continue
+        lines = list(_block(item, depth + 1))
+        yield f"{indent}- {lines[0].lstrip()}"
+        yield from lines[1:]
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {_flow(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(_flow(item) for item in value) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _text(value) if isinstance(value, str) else repr(value)
+
+
+def _text(text: str) -> str:
+    """The text as YAML reads it back: bare where it can be, in double quotes otherwise."""
+    if text and set(text) <= _PLAIN and text == text.strip() and text[0] not in "-":
+        try:
+            if resolve_plain(text) == text:
+                return text
+        except AmbiguousError:
+            pass
+    from json import dumps  # a JSON string is a YAML string
+
+    return dumps(text)
+
+
+# -------------------------------------------------------------------------------------------------------------- layers
+
+
+def show_layers(spec: Spec) -> str:
+    """The layers of each stack by index, counted from 0: those that are equal on one line, with what sets them apart."""
+    lines: list[str] = []
+    for name, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
+        if stack is None:
+            continue
+        described = _stack(stack)
+        shared = {key: described[key] for key in BLOCK_KEYS if key in described}
+        found: dict[str, list[range]] = {}
+        total = 0
+        for count, (span, layer) in enumerate(_spans(stack.layers, 0)):
+            total = span.stop
+            if count < _MOST_RUNS:
+                own = _own(_layer(layer), shared)
+                found.setdefault(_flow(own)[1:-1] or "all equal", []).append(span)
+            else:
+                break
+        lines.append(f"{name}: {_depth(stack.layers)} layers" + (f", the first {total}:" if total < _depth(stack.layers) else ""))
+        width = max(len(_indices(spans)) for spans in found.values())
+        lines += [f"  {_indices(spans):<{width}}  {what}" for what, spans in found.items()]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _depth(entries: tuple[Entry, ...]) -> int:
+    return sum(e.repeat * (_depth(e.layers) if isinstance(e, Group) else 1) for e in entries)
+
+
+def _spans(entries: tuple[Entry, ...], start: int) -> Iterator[tuple[range, Layer]]:
+    for entry in entries:
+        if isinstance(entry, Layer):
+            yield range(start, start + entry.repeat), entry
+            start += entry.repeat
+            continue
+        row = _depth(entry.layers)
+        for turn in range(entry.repeat):
+            yield from _spans(entry.layers, start + turn * row)
+        start += entry.repeat * row
+
+
+def _indices(spans: list[range]) -> str:
+    """`0-4, 6-10` or `1, 3, …, 41`"""
+    joined: list[range] = []
+    for span in spans:
+        if joined and joined[-1].stop == span.start:
+            joined[-1] = range(joined[-1].start, span.stop)
+        else:
+            joined.append(span)
+    starts = [span.start for span in joined]
+    steps = {b - a for a, b in zip(starts, starts[1:], strict=False)}
+    words = [str(span.start) if len(span) == 1 else f"{span.start}-{span.stop - 1}" for span in joined]
+    if len(words) > 4 and len(steps) == 1 and len({len(span) for span in joined}) == 1:
+        words = [*words[:2], "…", words[-1]]
+    return ", ".join(words)

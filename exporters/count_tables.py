@@ -1,0 +1,162 @@
+"""The count report as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from archspec.compiler.count import Counts
+
+from archspec.ops.base import Tensor
+
+from .tables import Column, Table
+from .units import exact, flops, share, short, size
+
+NAMES = {"token_type_embedding": "token types", "embedding_projection": "embedding projection"}
+
+
+def _name(component: str) -> str:
+    return NAMES.get(component, component.replace("_", " "))
+
+
+def tables(c: Counts, explain: bool = False) -> list[Table]:
+    """Parameters, layers, FLOPs, and memory of a report."""
+    out = [_parameters(c), _layers(c), _flops(c, explain)]
+    if c.caches:
+        out.append(_cache(c))
+    return [*out, _memory(c)]
+
+
+def _parameters(c: Counts) -> Table:
+    p = c.parameters
+    t = Table(
+        f"{c.name}: {exact(p.total)} parameters ({short(p.total)})",
+        (
+            Column("component", ""),
+            Column("parameters", "parameters", exact, True),
+            Column("share", "share", share, True),
+        ),
+    )
+    for component, n in p.by_component.items():
+        t.rows.append((_name(component), n, n / p.total))
+    t.rows += [None, ("total", p.total, 1.0)]
+    t.rows.append(("  of which looked up (embedding)", p.embedding, p.embedding / p.total))
+    t.rows.append(("  non-embedding", p.non_embedding, p.non_embedding / p.total))
+    if p.active != p.total:
+        t.rows.append(("  active per token", p.active, p.active / p.total))
+    t.notes += [f"{path} is {to}: counted once" for path, to in p.ties.items()]
+    if p.untied != p.total:
+        t.notes.append(f"with nothing tied or shared it would be {exact(p.untied)}")
+    return t
+
+
+def _layers(c: Counts) -> Table:
+    components = list(dict.fromkeys(name for run in c.parameters.layers for name in run.by_component))
+    t = Table(
+        "Layers",
+        (
+            Column("layers", "layers"),
+            Column("count", "count", exact, True),
+            *(Column(name, _name(name), exact, True) for name in components),
+            Column("each", "each", exact, True),
+            Column("all", "all", exact, True),
+        ),
+    )
+    for run in c.parameters.layers:
+        label = f"{run.stack} {run.first}" + (f"–{run.last}" if run.last > run.first else "")
+        if run.shared:
+            label += " (shared)"
+        every = 0 if run.shared else run.count * run.total
+        t.rows.append((label, run.count, *(run.by_component.get(n, 0) for n in components), run.total, every))
+    return t
+
+
+def _flops(c: Counts, explain: bool) -> Table:
+    n = c.lengths
+    beside = f", {n.source:,} source tokens" if n.source else ""
+    dense, causal = sum(c.dense.values()), sum(c.causal.values())
+    t = Table(
+        f"FLOPs of one forward pass: batch {n.batch:,}, {n.length:,} new tokens after {n.past:,}{beside}",
+        (
+            Column("component", ""),
+            Column("dense", "dense", flops, True),
+            Column("causal", "causal", flops, True),
+            Column("share", "share of dense", share, True),
+        ),
+    )
+    for component, d in c.dense.items():
+        t.rows.append((_name(component), d, c.causal[component], d / dense))
+    t.rows += [None, ("total", dense, causal, 1.0), ("training (3 × forward)", 3 * dense, 3 * causal, None)]
+    t.notes.append("1 multiply-add is 2 FLOPs. dense: every query-key pair; causal: only those the masks let through.")
+    if explain:
+        t.notes += list(_explained(c))
+    return t
+
+
+def _explained(c: Counts) -> Iterator[str]:
+    n = c.lengths
+    value = c.flops.value(n)
+    for name, poly in c.formula.items():
+        yield f"{name:6} = {poly}"
+        yield f"{'':6} = {exact(poly.at(value))}"
+    letters = f"B = {n.batch:,} batch, T = {n.length:,} new tokens, P = {n.past:,} past"
+    yield letters + (
+        f", M = {n.source:,} source tokens, first = {int(n.past == 0)} (1 while P = 0)" if n.source else ""
+    )
+    for name in c.flops.masks:
+        yield f"{name} = {value(name):,} query-key pairs of a sequence"
+    for kind, elements in c.uncounted.items():
+        yield f"not counted: {kind}, {exact(elements)} elements"
+
+
+def _cache(c: Counts) -> Table:
+    n = c.lengths
+    t = Table(
+        f"KV cache in {c.dtype}: {size(c.cache_bytes)} for {n.batch:,} × {n.past + n.length:,} tokens",
+        (
+            Column("layers", "layers"),
+            Column("count", "count", exact, True),
+            Column("kept", "kept of each layer"),
+            Column("bytes", "bytes each", exact, True),
+            Column("all", "all", exact, True),
+        ),
+    )
+    for run in c.caches:
+        slots = dict.fromkeys((s.heads, s.width, s.rows, s.stream) for s in run.slots)
+        kept = " + ".join(
+            f"{sum((s.heads, s.width, s.rows, s.stream) == k for s in run.slots)} × {k[0]} × {k[1]}"
+            + (f", last {k[2]:,}" if k[2] else "")
+            + (" (source)" if k[3] == "source" else "")
+            for k in slots
+        )
+        label = f"{run.stack} {run.first}" + (f"–{run.last}" if run.last > run.first else "")
+        t.rows.append((label, run.count, kept, c.run_bytes(run), run.count * c.run_bytes(run)))
+    if len(c.caches) > 1:
+        t.rows += [None, ("total", sum(r.count for r in c.caches), "", None, c.cache_bytes)]
+    return t
+
+
+def _memory(c: Counts) -> Table:
+    t = Table(
+        f"Memory in {c.dtype}",
+        (Column("what", ""), Column("bytes", "bytes", exact, True), Column("size", "", str, True)),
+    )
+    rows = [("weights", c.weight_bytes)]
+    if c.caches:
+        rows.append(("KV cache", c.cache_bytes))
+        rows.append(("inference: weights and cache", c.weight_bytes + c.cache_bytes))
+    m = c.training
+    rows += [("gradients", m.gradients), ("AdamW state", m.optimizer), ("activations kept for backward", m.activations)]
+    rows.append(("training: weights, gradients, state, activations", m.total))
+    rows.append(("  with one checkpoint per layer", m.total - m.activations + m.checkpointed))
+    t.rows += [(name, n, size(n)) for name, n in rows]
+    return t
+
+
+def paths(tensors: Iterator[Tensor], name: str) -> Table:
+    """Every stored tensor by its path."""
+    t = Table(
+        f"{name}: stored tensors",
+        (Column("path", "path"), Column("shape", "shape"), Column("component", "component", _name), Column("parameters", "parameters", exact, True)),
+    )  # fmt: skip
+    t.rows += [(x.path, " × ".join(map(str, x.shape)), x.component, x.size) for x in tensors]
+    return t

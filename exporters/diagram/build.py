@@ -1,0 +1,307 @@
+"""From the operations to a drawing: who feeds whom, where residuals leave and join, what is drawn once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Literal
+
+from archspec.ops.attention import Attention
+from archspec.ops.base import Op, tensors
+from archspec.ops.block import Block, ParallelBlock, Residual, Stack, Sublayer
+from archspec.ops.embedding import Embedding
+from archspec.ops.head import LmHead, NoHead
+from archspec.ops.model import Model
+
+from .facts import describe, human, number, positions, role
+from .graph import Added, Column, Drawing, Edge, Frame, Item, Node, Parallel, nodes_of
+from .repeats import Layer, Part, Repeat, grouped
+
+Level = Literal["block", "model"]
+"""block: every sublayer, norm and residual. model: a layer is one box."""
+
+
+def draw(model: Model, level: Level = "block", title: str | None = None) -> Drawing:
+    """The drawing of a model. Its size depends on how many different layers there are, never on how many."""
+    sizes = {t.path: t.size for t in model.tensors()}
+    columns, edges, memory = [], [], ""
+    for name, stack in model.stacks().items():
+        pen = _Pen(sizes, level, memory)
+        _input(pen, model, name)
+        _embedding(pen, stack.embedding, f"{name}.embedding.")
+        _layers(pen, name, stack)
+        if stack.final_norm:
+            pen.box(stack.final_norm, f"{name}.final_norm.")
+        memory = pen.tail
+        if name == model.main[0]:
+            _head(pen, model)
+        right = len(columns) > 0
+        columns.append(Column(name, 1 if right else -1, tuple(pen.items)))
+        edges += pen.edges
+    drawing = Drawing(
+        model.name, title or model.name, _subtitle(model), sum(sizes.values()), tuple(columns), tuple(edges)
+    )
+    return replace(drawing, edges=(*drawing.edges, *_ties(model)))
+
+
+class _Pen:
+    """Draws upward along one stream: what it draws next is fed by what it drew last."""
+
+    def __init__(self, sizes: dict[str, int], level: Level, memory: str) -> None:
+        self.sizes, self.level, self.memory = sizes, level, memory
+        self.items: list[Item] = []
+        self.edges: list[Edge] = []
+        self.tail = ""
+        #: Written on the next edge of the stream.
+        self.label = ""
+        #: How often what is drawn now stands in the model with weights of its own.
+        self.times = 1
+
+    def size(self, op: Op, path: str) -> int:
+        """Stored parameters of an operation at a path."""
+        return sum(self.sizes.get(t.path, 0) for t in tensors(op, path))
+
+    def feed(self, node: Node, fan: int = 1) -> None:
+        """An edge of the stream into a node."""
+        if self.tail:
+            self.edges.append(Edge(self.tail, node.id, label=self.label, fan=fan))
+        self.tail, self.label = node.id, ""
+
+    def on(self, node: Node, fan: int = 1) -> None:
+        """A node on the stream."""
+        self.feed(node, fan)
+        self.items.append(node)
+
+    def node(self, op: Op, path: str, *more: str) -> Node:
+        title, facts = describe(op)
+        return Node(path.rstrip("."), role(op), title, (*facts, *more), self.size(op, path), self.times)
+
+    def box(self, op: Op, path: str, *more: str) -> None:
+        """An operation on the stream, with the encoder's output where it reads it."""
+        node = self.node(op, path, *more)
+        self.on(node, 3 if isinstance(op, Attention) else 1)
+        if op.reads_memory:
+            self.edges += [Edge(self.memory, node.id, "memory", of) for of in ("K", "V")]
+
+    def add(self, path: str, table: Node, source: str) -> None:
+        """A sum on the stream with a table beside it, fed by an input of its own."""
+        add = Node(f"{path}.sum", "sum")
+        given = Node(f"{path}.input", "input", source)
+        self.feed(add)
+        self.edges += [Edge(given.id, table.id), Edge(table.id, add.id)]
+        self.items.append(Added(add, table, given))
+
+    def fork(self, path: str) -> str:
+        self.on(Node(f"{path}.x", "fork"))
+        return self.tail
+
+    def join(self, path: str, fork: str, residual: Residual) -> None:
+        """The residual's sum: branch_scale · what was drawn last + skip_scale · what left at the fork."""
+        if residual.branch != 1.0:
+            self.label = f"× {number(residual.branch)}"
+        if residual.skip is None:
+            return
+        self.on(Node(f"{path}.sum", "sum"))
+        label = "" if residual.skip == 1.0 else f"× {number(residual.skip)}"
+        self.edges.append(Edge(fork, self.tail, "residual", label))
+
+
+# -------------------------------------------------------------------------------------------------- the ends of a stack
+
+
+def _input(pen: _Pen, model: Model, name: str) -> None:
+    if model.form != "encoder_decoder":
+        title, shape = "Token ids", "B × T"
+    else:
+        title, shape = ("Source token ids", "B × S") if name == "encoder" else ("Target token ids", "B × T")
+    pen.on(Node(f"{name}.ids", "input", title, (shape,)))
+
+
+def _embedding(pen: _Pen, e: Embedding, path: str) -> None:
+    def leaf(name: str, title: str, *facts: str) -> Node:
+        size = sum(pen.sizes.get(f"{path}{name}{suffix}", 0) for suffix in (".weight", ".bias"))
+        return Node(f"{path}{name}", "embedding", title, facts, size)
+
+    tokens = leaf("tokens", "Token embedding", f"{e.vocab:,} × {e.table_width:,}")
+    pen.on(tokens if tokens.parameters else replace(tokens, note="shared"))
+    if e.scale != 1.0:
+        pen.label = f"× {number(e.scale)}"
+    widen = leaf("projection", "Linear", f"{e.table_width:,} → {e.width:,}", *(["bias"] if e.narrow and e.narrow[2] else []))
+    if e.narrow and e.narrow[1] == "tokens":
+        pen.on(widen)
+    if e.position:
+        title, facts = positions(e.position, e.sum_width)
+        pen.add(f"{path}positions", leaf("positions", title, *facts), "positions")
+    if e.token_types:
+        pen.add(f"{path}types", leaf("types", "Token types", f"{e.token_types:,} × {e.sum_width:,}"), "token types")
+    if e.norm:
+        pen.box(e.norm, f"{path}norm.")
+    if e.narrow and e.narrow[1] == "sum":
+        pen.on(widen)
+
+
+def _head(pen: _Pen, model: Model) -> None:
+    head = model.head
+    if isinstance(head, LmHead):
+        _lm_head(pen, head)
+        pen.on(Node("output", "output", "Logits", (f"B × T × {head.vocab:,}",)))
+    elif isinstance(head, NoHead):
+        pen.on(Node("output", "output", "Hidden states", (f"B × T × {head.width:,}",)))
+    else:
+        pen.box(head, "head.")
+        pen.on(Node("output", "output", "Output"))
+
+
+def _lm_head(pen: _Pen, head: LmHead) -> None:
+    sizes = {name: sum(pen.sizes.get(f"head.{name}{s}", 0) for s in (".weight", ".bias")) for name in head.leaves()}
+    if head.transform:
+        kind, bias = head.transform
+        facts = (f"{head.width:,} → {head.table_width:,}", kind, *(["bias"] if bias else []))
+        pen.on(Node("head.dense", "head", "Linear", facts, sizes["dense"]))
+    if head.transform and head.norm:
+        pen.box(head.norm, "head.norm.")
+    if "projection" in sizes:
+        pen.on(Node("head.projection", "head", "Linear", (f"{head.width:,} → {head.table_width:,}",), sizes["projection"]))
+    if head.scale != 1.0:
+        pen.label = f"× {number(head.scale)}"
+    facts = (
+        f"{head.table_width:,} → {head.vocab:,}",
+        *(["bias"] if head.bias else []),
+        *([f"softcap {head.softcap:g}"] if head.softcap else []),
+    )
+    pen.on(Node("head.out", "head", "Output linear", facts, sizes["out"], note="tied" if head.tied else ""))
+
+
+# ------------------------------------------------------------------------------------------------------------ layers
+
+
+def _layers(pen: _Pen, name: str, stack: Stack) -> None:
+    parts = grouped(stack.layers, stack.owners)
+    several = len(parts) > 1
+    for part in parts:
+        where = _where(part) if several else ""
+        _part(pen, part, name, (where,) if where else ())
+
+
+def _where(part: Part) -> str:
+    last = part.first + part.length - 1
+    return f"layer {part.first}" if part.length == 1 else f"layers {part.first}–{last}"
+
+
+def _part(pen: _Pen, part: Part, stack: str, where: tuple[str, ...]) -> None:
+    """A frame around a layer or a row of them, on the stream."""
+    outer, pen.items = pen.items, []
+    times = part.times if isinstance(part, Repeat) else 1
+    shared = isinstance(part, Repeat) and part.shared
+    row = part.body if isinstance(part, Repeat) else (part,)
+    own = pen.times
+    pen.times = own if shared else own * times
+    notes = ["shared weights"] if shared else []
+    if len(row) == 1 and isinstance(row[0], Layer):  # one frame is enough
+        if row[0].borrowed is not None:
+            notes.append(f"weights of layer {row[0].borrowed}")
+        _layer(pen, row[0], f"{stack}.layers.{row[0].index}.")
+    else:
+        for each in row:
+            _part(pen, each, stack, ())
+    items, pen.items, pen.times = tuple(pen.items), outer, own
+    size = _size(items, pen.times if shared else own * times)
+    each_size = [f"{human(size)}{' each' if times > 1 and not shared else ''}"] if size else []
+    label = (f"× {times}" if times > 1 else "", *where, *each_size, *notes)
+    pen.items.append(Frame(f"{stack}.layers.{part.first}", times, shared, label, items))
+
+
+def _size(items: Iterable[Item], times: int) -> int:
+    """Parameters of one run through the items, which stand in the model `times` times."""
+    return sum(node.parameters * node.times for node in nodes_of(tuple(items))) // times
+
+
+def _layer(pen: _Pen, layer: Layer, path: str) -> None:
+    op = layer.op
+    if pen.level == "block" and isinstance(op, Block):
+        for sublayer in op.sublayers:
+            _sublayer(pen, sublayer, path)
+    elif pen.level == "block" and isinstance(op, ParallelBlock):
+        _parallel(pen, op, path)
+    else:
+        _whole(pen, op, path)
+
+
+def _sublayer(pen: _Pen, s: Sublayer, path: str) -> None:
+    """outer( skip · x + branch_scale · branch( f( input(x) ) ) )"""
+    at, norms = f"{path}{s.name}", dict(s.norms)
+    fork = "" if s.residual.skip is None else pen.fork(at)
+    if "input" in norms:
+        pen.box(norms["input"], f"{at}_input_norm.")
+    pen.box(s.f, f"{at}.", *([] if fork else ["no residual"]))
+    if "branch" in norms:
+        pen.box(norms["branch"], f"{at}_branch_norm.")
+    pen.join(at, fork, s.residual)
+    if "outer" in norms:
+        pen.box(norms["outer"], f"{at}_outer_norm.")
+
+
+def _parallel(pen: _Pen, op: ParallelBlock, path: str) -> None:
+    """skip · x + branch_scale · Σ branch( f( input(x) ) ): all branches read the same x."""
+    at = f"{path}parallel"
+    residual = op.sublayers[0].residual
+    fork = "" if residual.skip is None else pen.fork(path.rstrip("."))
+    if op.norm:
+        pen.box(op.norm, f"{path}input_norm.")
+    if op.norm or not fork:
+        pen.fork(at)
+    split, branches, ends = pen.tail, [], []
+    stream, pen.items = pen.items, []
+    for s in op.sublayers:
+        pen.tail, norms = split, dict(s.norms)
+        if "input" in norms:
+            pen.box(norms["input"], f"{path}{s.name}_input_norm.")
+        pen.box(s.f, f"{path}{s.name}.", *([] if residual.skip is not None else ["no residual"]))
+        if "branch" in norms:
+            pen.box(norms["branch"], f"{path}{s.name}_branch_norm.")
+        branches.append(tuple(n for n in pen.items if isinstance(n, Node)))
+        ends.append(pen.tail)
+        pen.items = []
+    pen.items = [*stream, Parallel(tuple(branches))]
+    together = Node(f"{at}.sum", "sum")
+    pen.edges += [Edge(end, together.id) for end in ends]
+    pen.items.append(together)
+    pen.tail = together.id
+    pen.join(path.rstrip("."), fork, residual)
+
+
+def _whole(pen: _Pen, op: Op, path: str) -> None:
+    """A layer as one box."""
+    parts = op.sublayers if isinstance(op, Block | ParallelBlock) else ()
+    facts = [describe(s.f)[0].lower() for s in parts]
+    if isinstance(op, ParallelBlock):
+        facts.append("in parallel")
+    node = Node(path.rstrip("."), "layer", "Layer", tuple(facts), pen.size(op, path), pen.times)
+    pen.on(node)
+    if any(s.f.reads_memory for s in parts):
+        pen.edges.append(Edge(pen.memory, node.id, "memory", "K, V"))
+
+
+# ----------------------------------------------------------------------------------------------------- ties and title
+
+
+def _ties(model: Model) -> list[Edge]:
+    """Two boxes that show one tensor."""
+    named = {path: stored for path, stored in model.ties.items() if ".layers." not in path}
+    return [
+        Edge(stored.removesuffix(".weight"), path.removesuffix(".weight"), "tie", "tied" if "head" in path else "shared")
+        for path, stored in named.items()
+    ]
+
+
+def _subtitle(model: Model) -> tuple[str, ...]:
+    stacks = model.stacks().values()
+    embedding = model.main[1].embedding
+    depth = " + ".join(str(len(s.layers)) for s in stacks)
+    total = sum(t.size for t in model.tensors())
+    form = model.form.replace("_", "-")
+    one = depth == "1"
+    return (
+        f"{form} · {depth} layer{'' if one else 's'} · d_model {embedding.width:,} · vocabulary {embedding.vocab:,}",
+        f"{total:,} parameters",
+    )

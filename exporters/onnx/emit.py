@@ -1,0 +1,98 @@
+"""From a model to ONNX graphs: the operations' own bodies, walked once a graph by the words in ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx_ir as ir
+
+from archspec.ops.bind import Bound
+from archspec.ops.head import ClassifierHead, LmHead, NoHead, PoolerHead
+from archspec.ops.model import Model
+
+from .graph import IR_VERSION, Builder, prune
+from .words import INT64, OnnxRun, Part, Weights, slot_name, trimmed
+
+#: The order of a graph's inputs; caches come after them, by layer.
+INPUTS = (
+    "input_ids", "source_ids", "attention_mask", "source_mask", "token_type_ids", "source_token_type_ids", "prefix_length",
+)  # fmt: skip
+
+
+def parts(model: Model) -> dict[Part, str]:
+    """The graphs of a model and the files they stand in.
+
+    `cached` steps through a text, `logits` reads a whole one, `encoder` gives what a decoder's cross attention reads. A head
+    that gives one vector a text has nothing to step through.
+    """
+    if model.form == "encoder_decoder":
+        return {"encoder": "encoder.onnx", "cached": "decoder.onnx", "logits": "logits.onnx"}
+    if model.form == "encoder" or result(model)[1][1:] != ["length", result(model)[1][-1]]:
+        return {"logits": "model.onnx"}
+    return {"cached": "model.onnx", "logits": "logits.onnx"}
+
+
+def result(model: Model, last_only: bool = False) -> tuple[str, list[int | str]]:
+    """The name and the shape of what the head gives."""
+    rows: int | str = 1 if last_only else "length"
+    match model.head:
+        case LmHead(vocab=vocab):
+            return "logits", ["batch", rows, vocab]
+        case NoHead(width=width):
+            return "last_hidden_state", ["batch", rows, width]
+        case PoolerHead(width=width):
+            return "pooled", ["batch", width]
+        case ClassifierHead(labels=labels, pool="tokens"):
+            return "labels", ["batch", "length", labels]
+        case ClassifierHead(labels=labels):
+            return "labels", ["batch", labels]
+
+
+def emit(
+    model: Model,
+    part: Part,
+    weights: Weights,
+    *,
+    last_only: bool = False,
+    metadata: Mapping[str, str] | None = None,
+    dtype: ir.DataType = ir.DataType.FLOAT,
+) -> ir.Model:
+    """One graph of a model. Milliseconds for any depth: no weight is read before the graph is written.
+
+    weights: gives a stored tensor by its path (`model.tensors()`), in the shape that it is stored in.
+    last_only: logits of the last position alone, B 1 V.
+    metadata: goes into the file's own.
+    """
+    g = Builder(model.name, dtype)
+    run, scope = OnnxRun(g, part, weights, model.ties, last_only), Bound(model)
+    memory = None
+    keep = ["input_ids", "attention_mask"]
+    if model.form == "encoder_decoder":
+        keep += ["source_ids", "source_mask"]
+        run.mask_of("source")
+        if part != "cached":
+            memory = model.encode(run, scope, g.input("source_ids", INT64, ["batch", "source"]))
+    ids = g.input("input_ids", INT64, ["batch", "length"])
+    run.mask_of("tokens")
+    out = model.forward(run, scope, ids, memory)
+    if part == "encoder":
+        keep = ["source_ids", "source_mask"]
+        for slot, value in run.kept.items():
+            g.output(value, slot_name("cross", slot), ["batch", slot.slot.heads, "source", slot.slot.width])
+    else:
+        g.output(out, *result(model, last_only))
+        for slot, value in run.present.items():
+            total = trimmed("total", slot)
+            g.output(value, slot_name("present", slot), ["batch", slot.slot.heads, total, slot.slot.width])
+    prune(g.graph, keep)
+    in_order(g.graph)
+    props = dict(metadata or {})
+    return ir.Model(g.graph, ir_version=IR_VERSION, producer_name="archspec", metadata_props=props)
+
+
+def in_order(graph: ir.Graph) -> None:
+    """Sort a graph's inputs by what they are; caches keep the order of the layers."""
+    kinds = {name: i for i, name in enumerate((*INPUTS, "past", "cross"))}
+    inputs = sorted(graph.inputs, key=lambda v: kinds[str(v.name).split(".")[0]])
+    graph.inputs.clear()
+    graph.inputs.extend(inputs)

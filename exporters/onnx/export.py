@@ -1,0 +1,169 @@
+"""The export of a model: a folder of graphs and their weights, checked against PyTorch before it gets its name."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import onnx_ir as ir
+
+from archspec.errors import UsageError
+from archspec.ops.model import Model
+
+from .emit import emit, parts, result
+from .folder import MANIFEST, atomic_folder
+from .graph import OPSET
+from .sidecar import SIDECAR, Progress, write_weights
+from .words import Part, Weights
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from .verify import Verification
+
+SPEC = "spec.yaml"
+#: The version of the folder's layout.
+LAYOUT = 1
+
+
+@dataclass(frozen=True)
+class ExportSummary:
+    """What an export wrote. `files`: name -> bytes. `weight_bytes`: those of the sidecar. `nodes`: a graph's, by part."""
+
+    folder: Path
+    form: str
+    files: Mapping[str, int]
+    weight_bytes: int
+    parameters: int
+    nodes: Mapping[Part, int]
+    verification: Verification | None
+
+
+def export(
+    model: Model,
+    weights: Weights,
+    spec_yaml: str,
+    out: Path,
+    *,
+    context_length: int | None = None,
+    overwrite: bool = False,
+    verify: bool = True,
+    module: nn.Module | None = None,
+    last_only: bool = False,
+    companions: Sequence[Path] = (),
+    progress: Progress = lambda stage, done, total: None,
+) -> ExportSummary:
+    """Write a model's graphs and weights to the folder `out`, which appears whole or not at all.
+
+    weights: a stored tensor by its path (`model.tensors()`), in its stored shape; read one at a time.
+    spec_yaml: the complete spec, kept as `spec.yaml` and, with its SHA-256, in every graph's metadata.
+    context_length: the longest run that makes sense, for the manifest.
+    overwrite: replace an earlier export.
+    verify: compare with PyTorch first; `module` is the built model with these weights (made here if it is not given).
+    last_only: the cached graph gives the last position's logits alone.
+    companions: files that belong beside the model (`tokenizer.json`), copied.
+    progress: called with (stage, bytes done, bytes in all).
+
+    Raises:
+        UsageError: `out` cannot be written, or is in the way.
+        VerificationError: ONNX Runtime does not compute what PyTorch does; nothing is left behind.
+    """
+    digest = hashlib.sha256(spec_yaml.encode()).hexdigest()
+    metadata = {"archspec.spec": spec_yaml, "archspec.spec_sha256": digest}
+    files = parts(model)
+    with atomic_folder(out, overwrite=overwrite) as folder:
+        graphs = {
+            part: emit(model, part, weights, last_only=last_only and part == "cached", metadata=metadata)
+            for part in files
+        }
+        weight_bytes = write_weights(list(graphs.values()), folder, progress)
+        for part, graph in graphs.items():
+            ir.save(graph, folder / files[part])
+        (folder / SPEC).write_text(spec_yaml, "utf-8")
+        for companion in companions:
+            _copy(companion, folder)
+        manifest = _manifest(model, graphs, digest, context_length)
+        checked = _verified(folder, model, weights, manifest, module, progress) if verify else None
+        manifest["files"] = sorted(path.name for path in folder.iterdir())
+        manifest["verification"] = asdict(checked) if checked else None
+        (folder / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", "utf-8")
+        sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+    return ExportSummary(
+        folder=out,
+        form=model.form,
+        files=sizes,
+        weight_bytes=weight_bytes,
+        parameters=sum(t.size for t in model.tensors()),
+        nodes={part: len(graph.graph) for part, graph in graphs.items()},
+        verification=checked,
+    )
+
+
+def _copy(companion: Path, folder: Path) -> None:
+    if (folder / companion.name).exists() or companion.name == MANIFEST:
+        raise UsageError(f"{companion} has the name of a file of the export.", "rename it")
+    shutil.copyfile(companion, folder / companion.name)
+
+
+def _manifest(
+    model: Model, graphs: Mapping[Part, ir.Model], digest: str, context_length: int | None
+) -> dict[str, Any]:
+    """What a runtime needs to know, and where the folder came from."""
+    _, stack = model.main
+    name, _ = result(model)
+    return {
+        "archspec_export": LAYOUT,
+        "name": model.name,
+        "form": model.form,
+        "head": type(model.head).__name__.removesuffix("Head").lower(),
+        "output": name,
+        "vocab_size": stack.embedding.vocab,
+        "context_length": context_length,
+        "dtype": "float32",
+        "target": "onnx",
+        "opset": OPSET,
+        "graphs": {
+            part: {
+                "file": parts(model)[part],
+                "inputs": [_port(v) for v in graph.graph.inputs],
+                "outputs": [_port(v) for v in graph.graph.outputs],
+            }
+            for part, graph in graphs.items()
+        },
+        "weights": SIDECAR,
+        "parameters": sum(t.size for t in model.tensors()),
+        "spec_sha256": digest,
+        "versions": {
+            "archspec": importlib.metadata.version("archspec-compiler"),
+            "onnx-ir": importlib.metadata.version("onnx-ir"),
+        },
+    }
+
+
+def _port(value: ir.Value) -> dict[str, Any]:
+    assert value.dtype is not None and value.shape is not None
+    dims = [d if isinstance(d, int) else str(d) for d in value.shape]
+    return {"name": value.name, "type": value.dtype.numpy().name, "shape": dims}
+
+
+def _verified(
+    folder: Path,
+    model: Model,
+    weights: Weights,
+    manifest: Mapping[str, Any],
+    module: nn.Module | None,
+    progress: Progress,
+) -> Verification:
+    """Compare the written folder with PyTorch. Raises VerificationError."""
+    from .verify import loaded, verify
+
+    progress("verification", 0, 1)
+    checked = verify(folder, model, module or loaded(model, weights), manifest)
+    progress("verification", 1, 1)
+    return checked

@@ -1,0 +1,116 @@
+"""A small builder of ONNX graphs: nodes, inputs, outputs, weights that are read when they are written, constants once each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import onnx_ir as ir
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Array = np.ndarray[Any, Any]
+Made = TypeVar("Made")
+
+#: Opset 23 is the first with attention, rotation and RMS norms, and the last that ONNX Runtime runs at full speed.
+OPSET = 23
+IR_VERSION = 11
+
+
+class Builder:
+    """One graph in the making. Names are unique by counting, with the layer they stand in before them."""
+
+    def __init__(self, name: str, dtype: ir.DataType = ir.DataType.FLOAT) -> None:
+        self.dtype = dtype
+        self.graph = ir.Graph([], [], nodes=[], name=name, opset_imports={"": OPSET})
+        self.memo: dict[Hashable, Any] = {}
+        self.place = ""
+        self.count = 0
+
+    @contextmanager
+    def at(self, place: str) -> Iterator[None]:
+        """Nodes made inside carry this place in their names."""
+        saved, self.place = self.place, place
+        yield
+        self.place = saved
+
+    def nodes(self, kind: str, outputs: int, *inputs: ir.Value | None, **attributes: Any) -> Sequence[ir.Value]:
+        """A node with several outputs. An input of None is one that is left out."""
+        self.count += 1
+        attrs = [ir.convenience.convert_attribute(k, v) for k, v in attributes.items()]
+        node = ir.Node("", kind, inputs, attrs, num_outputs=outputs, name=f"{self.place}{kind}_{self.count}")
+        for i, out in enumerate(node.outputs):
+            out.name = node.name if outputs == 1 else f"{node.name}.{i}"
+        self.graph.append(node)
+        return node.outputs
+
+    def op(self, kind: str, *inputs: ir.Value | None, **attributes: Any) -> ir.Value:
+        """A node with one output."""
+        return self.nodes(kind, 1, *inputs, **attributes)[0]
+
+    def input(self, name: str, dtype: ir.DataType, shape: Sequence[int | str]) -> ir.Value:
+        """An input of the graph, once for each name; a name in its shape is a dimension that every run chooses anew."""
+
+        def make() -> ir.Value:
+            value = ir.Value(name=name, type=ir.TensorType(dtype), shape=ir.Shape(shape))
+            self.graph.inputs.append(value)
+            return value
+
+        return self.once(("input", name), make)
+
+    def output(self, value: ir.Value, name: str, shape: Sequence[int | str]) -> None:
+        """Make a value an output of the graph."""
+        value.name, value.type, value.shape = name, ir.TensorType(self.dtype), ir.Shape(shape)
+        self.graph.outputs.append(value)
+
+    def weight(self, name: str, shape: Sequence[int], read: Callable[[], Array]) -> ir.Value:
+        """A stored tensor of the model, once for each name. `read` gives it when the file is written, and not before."""
+
+        def make() -> ir.Value:
+            dtype, numpy_dtype = self.dtype, self.dtype.numpy()
+
+            def tensor() -> ir.Tensor:
+                return ir.Tensor(np.ascontiguousarray(read(), numpy_dtype), name=name)
+
+            lazy = ir.LazyTensor(tensor, dtype=dtype, shape=ir.Shape(shape), name=name)
+            return self._initializer(name, lazy)
+
+        return self.once(("weight", name), make)
+
+    def const(self, array: Any, dtype: Any = np.int64) -> ir.Value:
+        """A constant inside the graph, once for each content."""
+        a = np.asarray(array, dtype)
+        key = ("const", a.tobytes(), a.shape, a.dtype.str)
+        return self.once(key, lambda: self._initializer(f"const_{len(self.memo)}", ir.tensor(a)))
+
+    def number(self, x: Any) -> ir.Value:
+        """A constant of the model's own type."""
+        return self.const(x, self.dtype.numpy())
+
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
+        """What `make` gives, made once a graph."""
+        if key not in self.memo:
+            self.memo[key] = make()
+        made: Made = self.memo[key]
+        return made
+
+    def _initializer(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
+        tensor.name = name
+        value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape), const_value=tensor)
+        self.graph.initializers[name] = value
+        return value
+
+
+def prune(graph: ir.Graph, keep: Sequence[str] = ()) -> None:
+    """Drop the nodes, initializers and inputs that no output needs; inputs named in `keep` stay."""
+    for node in reversed(graph):
+        if not any(out.uses() or out.is_graph_output() for out in node.outputs):
+            graph.remove(node, safe=True)
+    for name, value in list(graph.initializers.items()):
+        if not value.uses():
+            del graph.initializers[name]
+    for value in [v for v in graph.inputs if not v.uses() and v.name not in keep]:
+        graph.inputs.remove(value)

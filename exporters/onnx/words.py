@@ -1,0 +1,415 @@
+"""The words in ONNX, opset 23: a tensor is a value of the graph.
+
+Heads stay packed, B T H·C, until a word needs them apart: `Attention` and `RotaryEmbedding` read that form, so most graphs
+have no transposition at all. What passes need to know about a value, and could only guess from its nodes, is left in the
+value's `metadata_props`: `archspec.mask` and `archspec.rope`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+import onnx_ir as ir
+
+from archspec.ops.bind import Bound, LeafRef, SlotRef
+from archspec.ops.leaves import Linear, Stream, Table, Vector
+from archspec.ops.words import Activation, Counting, Mask, Pool, Rope, Scores, Sinusoid, Words
+
+from .graph import Array, Builder
+
+INT64, BOOL, DOUBLE = ir.DataType.INT64, ir.DataType.BOOL, ir.DataType.DOUBLE
+END = 2**62
+
+Part = Literal["cached", "logits", "encoder"]
+Weights = Callable[[str], Array]
+
+
+@dataclass(frozen=True)
+class Heads:
+    """B T H·C, to be read as B H T C."""
+
+    packed: ir.Value
+    heads: int
+
+
+X = ir.Value | Heads
+
+
+class OnnxRun(Words[X]):
+    """One walk over a model's bodies, which leaves a graph.
+
+    `weights` gives a stored tensor by its path, as it is stored: (out, in) for a linear. `part` says what the graph is for:
+    `cached` takes the past and gives the present, `logits` sees whole sequences, `encoder` gives what `once` keeps.
+    """
+
+    def __init__(
+        self, builder: Builder, part: Part, weights: Weights, ties: Mapping[str, str], last_only: bool = False
+    ) -> None:
+        self.g, self.part, self.weights, self.ties, self.last_only = builder, part, weights, ties, last_only
+        #: Slot -> its value after this call, in order.
+        self.present: dict[SlotRef, ir.Value] = {}
+        self.kept: dict[SlotRef, ir.Value] = {}
+        #: Values whose keys stand on another stream than the queries that look at them.
+        self.crossed: set[X] = set()
+
+    # ---- weights
+
+    def linear(self, x: X, w: LeafRef) -> ir.Value:
+        leaf = w.leaf
+        assert isinstance(leaf, Linear)
+        path, x = f"{w.path}.weight", plain(x)
+        stored = self.ties.get(path, path)
+        if stored.endswith("embedding.tokens.weight"):
+            y = self.tied_linear(x, leaf, stored)
+        else:
+            y = self.g.op("MatMul", x, self.g.weight(stored, (leaf.inp, leaf.out), lambda: self.weights(stored).T))
+        return self.g.op("Add", y, self.vector(f"{w.path}.bias", (leaf.out,))) if leaf.bias else y
+
+    def tied_linear(self, x: ir.Value, leaf: Linear, table: str) -> ir.Value:
+        """x times the token table, read as it lies: a Transpose node would be folded into a second copy of it."""
+        g = self.g
+        rows = g.op("Reshape", x, g.const([-1, leaf.inp]))
+        y = g.op("Gemm", rows, self.table(table, leaf.out, leaf.inp), transB=1)
+        return g.op("Reshape", y, g.op("Concat", g.op("Shape", x, start=0, end=-1), g.const([leaf.out]), axis=0))
+
+    def table(self, path: str, rows: int, width: int) -> ir.Value:
+        return self.g.weight(path, (rows, width), lambda: self.weights(path))
+
+    def vector(self, path: str, shape: tuple[int, ...], shift: float = 0.0) -> ir.Value:
+        """A vector by its path; what is stored is shift + w."""
+        stored = self.ties.get(path, path)
+        return self.g.weight(stored, shape, lambda: self.weights(stored).reshape(shape) + shift)
+
+    def embedding(self, ids: X, w: LeafRef, offset: int = 0) -> ir.Value:
+        leaf, path = w.leaf, f"{w.path}.weight"
+        assert isinstance(leaf, Table)
+        rows = self.g.op("Add", plain(ids), self.g.const(offset)) if offset else plain(ids)
+        return self.g.op("Gather", self.table(self.ties.get(path, path), leaf.rows, leaf.width), rows, axis=0)
+
+    # ---- norms
+
+    def rms_norm(self, x: X, w: LeafRef | None, eps: float, shift: float) -> X:
+        def norm(x: ir.Value, weight: ir.Value, bias: ir.Value | None) -> ir.Value:
+            return self.g.op("RMSNormalization", x, weight, axis=-1, epsilon=eps)
+
+        return self.normed(norm, x, w, None, shift)
+
+    def layer_norm(self, x: X, w: LeafRef | None, b: LeafRef | None, eps: float, shift: float, outside: bool) -> X:
+        def norm(x: ir.Value, weight: ir.Value, bias: ir.Value | None) -> ir.Value:
+            inputs = (x, weight, bias) if bias else (x, weight)
+            return self.g.op("LayerNormalization", *inputs, axis=-1, epsilon=eps)
+
+        def outside_norm(x: ir.Value, weight: ir.Value, bias: ir.Value | None) -> ir.Value:
+            g, last = self.g, self.g.const([-1])
+            centred = g.op("Sub", x, g.op("ReduceMean", x, last))
+            std = g.op("Sqrt", g.op("ReduceMean", g.op("Mul", centred, centred), last))
+            y = g.op("Mul", g.op("Div", centred, g.op("Add", std, g.number(eps))), weight)
+            return g.op("Add", y, bias) if bias else y
+
+        return self.normed(outside_norm if outside else norm, x, w, b, shift)
+
+    def normed(self, norm: Norm, x: X, w: LeafRef | None, b: LeafRef | None, shift: float) -> X:
+        """`norm(x, weight, bias)` over the last axis; each head by itself, and a weight for each head after it."""
+        rows, one = self.rows(x), self.g.number([1.0])
+        weight, bias = (self.vector(r.path, squeezed(r), s) if r else None for r, s in ((w, shift), (b, 0.0)))
+        if any(r and len(squeezed(r)) > 1 for r in (w, b)):
+            y = norm(rows, one, None)
+            y = self.g.op("Mul", y, weight) if weight else y
+            y = self.g.op("Add", y, bias) if bias else y
+        else:
+            y = norm(rows, weight or one, bias)
+        return self.like(x, y)
+
+    def l2_norm(self, x: X, eps: float) -> X:
+        rows = self.rows(x)
+        length = self.g.op("Max", self.g.op("ReduceL2", rows, self.g.const([-1])), self.g.number(eps))
+        return self.like(x, self.g.op("Div", rows, length))
+
+    # ---- shape
+
+    def split_heads(self, x: X, heads: int, width: int) -> Heads:
+        return Heads(plain(x), heads)
+
+    def merge_heads(self, x: X) -> ir.Value:
+        if isinstance(x, Heads):
+            return x.packed
+        return self.g.op("Reshape", self.g.op("Transpose", x, perm=[0, 2, 1, 3]), self.g.const([0, 0, -1]))
+
+    def rows(self, x: X) -> ir.Value:
+        """... C with the channels of one head last: B T H C for packed heads."""
+        if not isinstance(x, Heads):
+            return x
+        split = self.g.const([0, 0, x.heads, -1])
+        return self.g.once(("rows", x), lambda: self.g.op("Reshape", x.packed, split))
+
+    def like(self, x: X, rows: ir.Value) -> X:
+        """`rows`, which came from `self.rows(x)`, in the form of x."""
+        return Heads(self.g.op("Reshape", rows, self.g.const([0, 0, -1])), x.heads) if isinstance(x, Heads) else rows
+
+    def apart(self, x: X) -> ir.Value:
+        """B H T C"""
+        if not isinstance(x, Heads):
+            return x
+        return self.g.once(("apart", x), lambda: self.g.op("Transpose", self.rows(x), perm=[0, 2, 1, 3]))
+
+    # ---- elementwise
+
+    def add(self, a: X, b: X) -> ir.Value:
+        return self.g.op("Add", plain(a), plain(b))
+
+    def mul(self, a: X, b: X) -> ir.Value:
+        return self.g.op("Mul", plain(a), plain(b))
+
+    def scale(self, x: X, by: float) -> ir.Value:
+        return self.g.op("Mul", plain(x), self.g.number(by))
+
+    def shift(self, x: X, by: float) -> ir.Value:
+        return self.g.op("Add", plain(x), self.g.number(by))
+
+    def clamp(self, x: X, low: float | None, high: float | None) -> ir.Value:
+        bounds = (self.g.number(b) if b is not None else None for b in (low, high))
+        return self.g.op("Clip", plain(x), *bounds)
+
+    def softcap(self, x: X, cap: float) -> ir.Value:
+        bound = self.g.number(cap)
+        return self.g.op("Mul", self.g.op("Tanh", self.g.op("Div", plain(x), bound)), bound)
+
+    def activate(self, x: X, kind: Activation) -> ir.Value:
+        g, x = self.g, plain(x)
+        match kind:
+            case "identity":
+                return x
+            case "relu_squared":
+                y = g.op("Relu", x)
+                return g.op("Mul", y, y)
+            case "gelu" | "gelu_tanh":
+                return g.op("Gelu", x, approximate="tanh" if kind == "gelu_tanh" else "none")
+            case "quick_gelu":
+                return g.op("Mul", x, g.op("Sigmoid", g.op("Mul", x, g.number(1.702))))
+            case "silu":
+                return g.op("Mul", x, g.op("Sigmoid", x))
+            case _:
+                return g.op({"relu": "Relu", "mish": "Mish", "tanh": "Tanh", "sigmoid": "Sigmoid"}[kind], x)
+
+    def dropout(self, x: X, p: float) -> X:
+        return x
+
+    # ---- positions
+
+    def mask_of(self, stream: Stream) -> ir.Value:
+        """The 0/1 mask over every key of a stream: B S."""
+        if stream == "source":
+            return self.g.input("source_mask", INT64, ["batch", "source"])
+        return self.g.input("attention_mask", INT64, ["batch", "total" if self.part == "cached" else "length"])
+
+    def key_positions(self, stream: Stream, count: Counting = "unpadded") -> ir.Value:
+        """B S: positions of every key, past ones too; -1 for padding, or for leading padding only (`every`)."""
+        g = self.g
+
+        def make() -> ir.Value:
+            mask = self.mask_of(stream)
+            seen = g.op("CumSum", mask, g.const(1))
+            if count == "every":
+                begun = g.op("Cast", g.op("Greater", seen, g.const(0)), to=INT64.value)
+                return g.op("Sub", g.op("CumSum", begun, g.const(1)), g.const(1))
+            return g.op("Where", g.op("Equal", mask, g.const(0)), g.const(-1), g.op("Sub", seen, g.const(1)))
+
+        return g.once(("keys", stream, count), make)
+
+    def positions(self, stream: Stream, count: Counting = "unpadded") -> ir.Value:
+        keys = self.key_positions(stream, count)
+        if self.part != "cached" or stream == "source":
+            return keys
+        return self.g.once(("new", count), lambda: self.last(keys, self.length(), 1))
+
+    def length(self) -> ir.Value:
+        """T, as a vector of one number."""
+        ids = self.g.input("input_ids", INT64, ["batch", "length"])
+        return self.g.once("T", lambda: self.g.op("Shape", ids, start=1, end=2))
+
+    def last(self, x: ir.Value, n: ir.Value, axis: int) -> ir.Value:
+        """The last n of an axis, n ≥ 1."""
+        return self.g.op("Slice", x, self.g.op("Neg", n), self.g.const([END]), self.g.const([axis]))
+
+    def token_types(self, stream: Stream) -> ir.Value:
+        if stream == "source":
+            return self.g.input("source_token_type_ids", INT64, ["batch", "source"])
+        return self.g.input("token_type_ids", INT64, ["batch", "length"])
+
+    def angles(self, positions: ir.Value, frequencies: Sequence[float]) -> tuple[ir.Value, ir.Value]:
+        """Cosine and sine of position · frequency, B T n: computed in float64 and rounded once.
+
+        No table: any length is right to the last bit, and the file holds no number that the spec can give.
+        """
+        g = self.g
+        at = g.op("Cast", g.op("Unsqueeze", positions, g.const([2])), to=DOUBLE.value)
+        angle = g.op("Mul", at, g.const(frequencies, np.float64))
+        cos, sin = (g.op("Cast", g.op(f, angle), to=g.dtype.value) for f in ("Cos", "Sin"))
+        return cos, sin
+
+    def sinusoid(self, x: X, positions: X, table: Sinusoid, offset: int = 0) -> ir.Value:
+        g, at = self.g, plain(positions)
+        at = g.op("Add", at, g.const(offset)) if offset else at
+        cos, sin = self.angles(at, table.frequencies())
+        if table.halves:
+            both = g.op("Concat", sin, cos, axis=-1)
+        else:
+            pairs = [g.op("Unsqueeze", each, g.const([3])) for each in (sin, cos)]
+            both = g.op("Reshape", g.op("Concat", *pairs, axis=-1), g.const([0, 0, -1]))
+        if table.width % 2:
+            both = g.op("Slice", both, g.const([0]), g.const([table.width]), g.const([2]))
+        return g.op("Add", plain(x), both)
+
+    def rope(self, x: X, positions: X, rope: Rope) -> X:
+        def make() -> tuple[ir.Value, ir.Value]:
+            both = self.angles(plain(positions), rope.frequencies())
+            for value, name in zip(both, ("cos", "sin"), strict=True):
+                value.metadata_props["archspec.rope"] = f"{name} {asdict(rope)}"
+            return both
+
+        tables = self.g.once(("rope", positions, rope), make)
+        form = {"interleaved": int(rope.interleaved), "rotary_embedding_dim": rope.dim}
+        if isinstance(x, Heads):
+            packed = self.g.op("RotaryEmbedding", x.packed, *tables, num_heads=x.heads, **form)
+            return Heads(packed, x.heads)
+        return self.g.op("RotaryEmbedding", x, *tables, **form)
+
+    # ---- attention
+
+    def slot(self, name: str, ref: SlotRef, rows: str) -> ir.Value:
+        """What a slot holds, as an input: B heads rows width."""
+        slot = ref.slot
+        return self.g.input(slot_name(name, ref), self.g.dtype, ["batch", slot.heads, rows, slot.width])
+
+    def past(self, ref: SlotRef) -> ir.Value:
+        return self.slot("past", ref, trimmed("past", ref))
+
+    def mask(self, mask: Mask, queries: Stream, cache: SlotRef | None) -> ir.Value:
+        """B 1 T S: may query i see key j?"""
+
+        def make() -> ir.Value:
+            g, seen = self.g, []
+            i = g.op("Unsqueeze", self.positions(queries), g.const([1, 3]))  # B 1 T 1
+            j = g.op("Unsqueeze", self.reachable(mask, cache), g.const([1, 2]))  # B 1 1 S
+            seen.append(g.op("GreaterOrEqual", j, g.const(0)))
+            seen += self.visible(mask, i, j)
+            see = seen[0]
+            for more in seen[1:]:
+                see = g.op("And", see, more)
+            limit = f"window {mask.window}" if mask.window else f"chunk {mask.chunk}" if mask.chunk else "all"
+            see.metadata_props["archspec.mask"] = f"{mask.keys} {mask.kind} {limit}"
+            return see
+
+        return self.g.once(("mask", mask, queries, bool(cache)), make)
+
+    def reachable(self, mask: Mask, cache: SlotRef | None) -> ir.Value:
+        """B S: positions of the keys at hand; of a trimmed cache only the last."""
+        keys = self.key_positions(mask.keys)
+        if cache is None or cache.slot.rows is None:
+            return keys
+        held = self.g.op("Shape", self.past(cache), start=2, end=3)
+        return self.last(keys, self.g.op("Add", held, self.length()), 1)
+
+    def visible(self, mask: Mask, i: ir.Value, j: ir.Value) -> list[ir.Value]:
+        """The conditions of a mask on a query's position i and a key's j."""
+        g = self.g
+        match mask.kind:
+            case "causal":
+                seen = [g.op("LessOrEqual", j, i)]
+            case "prefix":
+                prefix = g.op("Unsqueeze", g.input("prefix_length", INT64, ["batch"]), g.const([1, 2, 3]))
+                seen = [g.op("Or", g.op("LessOrEqual", j, i), g.op("Less", j, prefix))]
+            case "full":  # always true: ONNX Runtime wants a mask with its query axis spelled out
+                seen = [g.op("GreaterOrEqual", i, g.const(-1))]
+        if mask.window:
+            back = g.op("Sub", i, j)
+            far = g.op("Abs", back) if mask.kind == "full" else back
+            seen.append(g.op("Less", far, g.const(mask.window + (mask.kind == "full"))))
+        if mask.chunk:
+            c = g.const(mask.chunk)
+            seen.append(g.op("Equal", g.op("Div", i, c), g.op("Div", j, c)))
+        return seen
+
+    def attend(self, q: X, k: X, v: X, scores: Scores, cache: tuple[Any, Any] | None = None) -> X:
+        mask = scores.mask
+        slots: tuple[SlotRef, ...] = cache if cache and self.part == "cached" else ()
+        see = self.mask(mask, "tokens" if k in self.crossed else mask.keys, slots[0] if slots else None)
+        options: dict[str, Any] = {"scale": scores.scale}
+        if scores.softcap:
+            options["softcap"] = scores.softcap
+        if isinstance(q, Heads) and isinstance(k, Heads) and isinstance(v, Heads):
+            ins = [q.packed, k.packed, v.packed]
+            options |= {"q_num_heads": q.heads, "kv_num_heads": k.heads}
+        else:
+            ins = [self.apart(x) for x in (q, k, v)]
+        past = [self.past(slot) for slot in slots]
+        out, *present = self.g.nodes("Attention", 3 if past else 1, *ins, see, *past, **options)
+        self.present |= dict(zip(slots, present, strict=True))
+        return Heads(out, q.heads) if isinstance(q, Heads) and "q_num_heads" in options else out
+
+    def once(self, slots: Sequence[SlotRef], make: Callable[[], Sequence[X]]) -> Sequence[X]:
+        if self.part == "cached":
+            made: Sequence[X] = [self.slot("cross", slot, "source") for slot in slots]
+        else:
+            made = make()
+        if self.part == "encoder":
+            self.kept |= {slot: self.apart(x) for slot, x in zip(slots, made, strict=True)}
+        self.crossed |= set(made)
+        return made
+
+    # ---- the ends of a model
+
+    def wanted(self, x: X) -> ir.Value:
+        return self.last(plain(x), self.g.const([1]), 1) if self.last_only else plain(x)
+
+    def pool(self, x: X, kind: Pool, stream: Stream) -> ir.Value:
+        """Every kind is a weighted sum over tokens: its weights are 1 at one token, or 1 / n at each."""
+        g, p = self.g, self.positions(stream)
+        there = g.op("GreaterOrEqual", p, g.const(0))
+        n = g.op("ReduceSum", g.op("Cast", there, to=INT64.value), g.const([1]))  # B 1
+        if kind == "mean":
+            some = g.op("Cast", g.op("Max", n, g.const(1)), to=g.dtype.value)
+            weights = g.op("Div", g.op("Cast", there, to=g.dtype.value), some)
+        else:
+            at = g.const(0) if kind == "first" else g.op("Sub", n, g.const(1))
+            weights = g.op("Cast", g.op("Equal", p, at), to=g.dtype.value)
+        rows = g.op("MatMul", g.op("Unsqueeze", weights, g.const([1])), plain(x))  # B 1 D
+        return g.op("Squeeze", rows, g.const([1]))
+
+    # ---- structure
+
+    def fold(self, layers: Sequence[Bound], x: X, *shared: X) -> X:
+        for layer in layers:
+            with self.g.at(layer.path):
+                x = layer(self, x, *shared)
+        return x
+
+
+Norm = Callable[[ir.Value, ir.Value, ir.Value | None], ir.Value]
+
+
+def plain(x: X) -> ir.Value:
+    """A tensor that was never split into heads."""
+    assert isinstance(x, ir.Value), "heads where a whole tensor is meant"
+    return x
+
+
+def squeezed(ref: LeafRef) -> tuple[int, ...]:
+    """The shape of a vector beside B T H C: (C) or (H C)."""
+    assert isinstance(ref.leaf, Vector)
+    return tuple(n for i, n in enumerate(ref.leaf.shape) if len(ref.leaf.shape) == 1 or i != 1)
+
+
+def slot_name(name: str, ref: SlotRef) -> str:
+    """past.3.key for the slot decoder.layers.3.attention.key."""
+    layer, slot = re.fullmatch(r"\w+\.layers\.(\d+)\.\w+\.(\w+)", ref.path).groups()  # type: ignore[union-attr]
+    return f"{name}.{layer}.{slot}"
+
+
+def trimmed(dim: str, ref: SlotRef) -> str:
+    """The name of a cache's length: a cache that may be trimmed has its own."""
+    return dim if ref.slot.rows is None else f"{dim}_{ref.slot.rows}"

@@ -1,0 +1,198 @@
+"""Sessions on the device that was asked for, and the truth about which one it is.
+
+`onnxruntime.get_available_providers()` lists what a wheel was compiled with; a session that cannot load CUDA's libraries
+runs on the CPU with a log line. Only a live session tells, so one is tried, on a product of two small matrices.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Literal, get_args
+
+import onnxruntime
+from onnxruntime.capi import onnxruntime_pybind11_state as ort
+
+from archspec.errors import DeviceError, UsageError
+
+from .cuda import cuda_major, driver, missing_libraries, preload
+from .folder import FolderError
+
+Device = Literal["auto", "cpu", "cuda"]
+
+CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+
+#: What ONNX Runtime raises; the classes have no base of their own.
+ORT_ERRORS: tuple[type[Exception], ...] = (
+    ort.EPFail,
+    ort.EngineError,
+    ort.Fail,
+    ort.InvalidArgument,
+    ort.InvalidGraph,
+    ort.InvalidProtobuf,
+    ort.NoModel,
+    ort.NoSuchFile,
+    ort.NotImplemented,
+    ort.RuntimeException,
+)
+
+#: y = x · x as an ONNX file of 68 bytes (IR 10, opset 23).
+_PRODUCT = (
+    b"\x08\n:D\n\x11\n\x01x\n\x01x\x12\x01y\"\x06MatMul\x12\x01gZ\x15\n\x01x\x12\x10\n\x0e\x08\x01\x12\n\n\x03\x12\x01n"
+    b"\n\x03\x12\x01nb\x15\n\x01y\x12\x10\n\x0e\x08\x01\x12\n\n\x03\x12\x01n\n\x03\x12\x01nB\x04\n\x00\x10\x17"
+)
+
+#: Operations whose place decides the speed. Small ones that compute shapes stay on the CPU by the provider's own choice.
+_HEAVY = ("MatMul", "Gemm", "Attention", "GroupQueryAttention", "MultiHeadAttention", "MatMulNBits", "MoE", "QMoE")
+
+_WARNING, _ERROR, _FATAL = 2, 3, 4
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceReport:
+    """Where a session runs, as the live session says."""
+
+    device: Literal["cpu", "cuda"]
+    #: Why this one, in a few words for the person at the terminal.
+    why: str
+    #: The session's providers in order of precedence.
+    providers: tuple[str, ...]
+    #: Provider -> how many of the graph's nodes it runs.
+    nodes: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """Can a provider really run something here, and if not, why not and what to do?"""
+
+    usable: bool
+    why: str
+    remedy: str | None = None
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep ONNX Runtime's log off stderr while a failure is an answer and not an error."""
+    onnxruntime.set_default_logger_severity(_FATAL)
+    try:
+        yield
+    finally:
+        onnxruntime.set_default_logger_severity(_WARNING)
+
+
+def runtime_wheels() -> tuple[str, ...]:
+    """The installed distributions that hold the import package onnxruntime; more than one overwrite each other's files."""
+    return tuple(sorted(set(importlib.metadata.packages_distributions().get("onnxruntime", ()))))
+
+
+def live(provider: str) -> str | None:
+    """Run the product of two matrices on `provider` and nothing else. None if it ran, or ONNX Runtime's reason."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _FATAL
+    if provider != CPU:
+        options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    with _quiet():
+        try:
+            session = onnxruntime.InferenceSession(_PRODUCT, options, providers=[provider], enable_fallback=0)
+            session.run(None, {"x": [[2.0]]})
+        except (*ORT_ERRORS, RuntimeError, ValueError) as error:
+            return str(error).splitlines()[0]
+    return None
+
+
+@cache
+def cuda() -> Availability:
+    """Can CUDA be had? Tried once a process; the reason names the missing library, driver, card or wheel."""
+    version = onnxruntime.__version__
+    if CUDA not in onnxruntime.get_available_providers():
+        wheels = runtime_wheels()
+        if len(wheels) > 1:
+            return Availability(
+                False,
+                f"the wheels {' and '.join(wheels)} are both installed and overwrite each other; the last one has no CUDA",
+                f"pip uninstall -y {' '.join(wheels)} && pip install onnxruntime-gpu",
+            )
+        return Availability(
+            False,
+            f"the installed onnxruntime {version} is built without CUDA",
+            "pip uninstall -y onnxruntime && pip install onnxruntime-gpu",
+        )
+    preload()
+    reason = live(CUDA)
+    return Availability(True, _cards()) if reason is None else _why_not(reason)
+
+
+def _cards() -> str:
+    return ", ".join(driver().cards) or "a CUDA device"
+
+
+def _why_not(reason: str) -> Availability:
+    """The parts that are missing, the driver first: without it no library helps."""
+    faults, remedies = [], []
+    major = cuda_major() or 0
+    state = driver()
+    if state.fault:
+        faults.append(state.fault)
+        remedies.append(f"install an NVIDIA driver for CUDA {major} on a machine with an NVIDIA card")
+    elif state.version and state.version[0] < major:
+        faults.append(f"the driver is for CUDA {'.'.join(map(str, state.version))} and onnxruntime wants CUDA {major}")
+        remedies.append("install a newer NVIDIA driver")
+    missing = [library for library in missing_libraries() if library.required]
+    if missing:
+        faults.append(f"missing libraries: {', '.join(library.name for library in missing)}")
+        remedies.append('pip install "onnxruntime-gpu[cuda,cudnn]"')
+    if not faults:
+        faults.append(f"onnxruntime says: {reason}")
+    return Availability(False, "; ".join(faults), "; ".join(remedies) or None)
+
+
+def open_session(
+    path: Path, device: Device = "auto", threads: int | None = None
+) -> tuple[onnxruntime.InferenceSession, DeviceReport]:
+    """Load the ONNX file `path` on `device`.
+
+    `cuda` means CUDA: the heavy nodes run there or this raises DeviceError with what is missing. `auto` takes CUDA where it
+    works and the CPU otherwise; the report says which and why. `threads`: of one operation on the CPU; None: one a core.
+    Raises FolderError for a file that ONNX Runtime cannot load, UsageError for another device name or thread count.
+    """
+    if device not in get_args(Device):
+        raise UsageError(f"there is no device {device!r}", "say auto, cpu or cuda")
+    if threads is not None and threads < 1:
+        raise UsageError(f"{threads} threads cannot run anything", "threads must be at least 1")
+    if device == "cpu":
+        return _open(path, [CPU], threads, "asked for")
+    state = cuda()
+    if state.usable:
+        return _open(path, [CUDA, CPU], threads, state.why)
+    if device == "cuda":
+        raise DeviceError(f"CUDA cannot be used: {state.why}", state.remedy)
+    return _open(path, [CPU], threads, f"no CUDA: {state.why}")
+
+
+def _open(
+    path: Path, providers: list[str], threads: int | None, why: str
+) -> tuple[onnxruntime.InferenceSession, DeviceReport]:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = _ERROR  # the warnings are about shape nodes that belong on the CPU
+    options.intra_op_num_threads = threads or 0
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    try:
+        session = onnxruntime.InferenceSession(path, options, providers=providers, enable_fallback=0)
+    except ORT_ERRORS as error:
+        raise FolderError(
+            f"ONNX Runtime cannot load {path}: {str(error).splitlines()[0]}", "export the model again"
+        ) from error
+    placed = [(s.ep_name, node) for s in session.get_provider_graph_assignment_info() for node in s.get_nodes()]
+    got = session.get_providers()
+    if got[0] != providers[0]:
+        raise DeviceError(f"{path} was to run on {providers[0]} and runs on {got[0]}")
+    stray = sorted({node.op_type for name, node in placed if name != providers[0] and node.op_type in _HEAVY})
+    if stray:
+        raise DeviceError(f"{providers[0]} has no kernel for {', '.join(stray)} of {path}, which would run on the CPU")
+    nodes = Counter(name for name, _ in placed)
+    return session, DeviceReport("cuda" if got[0] == CUDA else "cpu", why, tuple(got), dict(nodes))

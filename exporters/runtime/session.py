@@ -1,0 +1,294 @@
+"""An exported folder at work: generation, filled masks, embeddings, on ONNX Runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archspec.errors import ArchspecError, UsageError
+from archspec.language.model import Spec
+from archspec.ops.head import LmHead, NoHead
+from archspec.ops.model import Form
+
+from .decode import Decoding, Value, host, run_bound
+from .device import Device, DeviceReport, open_session
+from .folder import ExportFolder, open_folder
+from .sampling import Sampling, sample, softmax
+from .text import Text
+
+Ids = Sequence[Sequence[int]]
+Floats = NDArray[np.floating[Any]]
+Ended = Literal["stop", "length"]
+
+
+class ContextError(ArchspecError):
+    """A text is longer than the model's context, or generation has come to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of generation, for each row of the batch."""
+
+    #: The new token; None where the row had ended before. A stop token is given too, once.
+    tokens: tuple[int | None, ...]
+    #: Why the row has ended: `stop`, a stop token; `length`, all tokens that were asked for or the context's end. None: it goes on.
+    ended: tuple[Ended | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """What could stand at one masked place, the likeliest first."""
+
+    row: int
+    column: int
+    tokens: tuple[int, ...]
+    probabilities: tuple[float, ...]
+
+
+class Runtime:
+    """A model that `archspec export` wrote. `Runtime.load(folder)`; several generations may be in flight at once."""
+
+    def __init__(self, folder: ExportFolder, device: Device = "auto", threads: int | None = None) -> None:
+        self.folder = folder
+        self._main, self.device = open_session(folder.main, device, threads)
+        self._encoder = open_session(folder.encoder, device, threads)[0] if folder.encoder else None
+        self._inputs = {i.name for i in self._main.get_inputs()}
+
+    @classmethod
+    def load(cls, folder: str | Path, device: Device = "auto", threads: int | None = None) -> Runtime:
+        """Open an exported folder.
+
+        device: `cuda` means CUDA and nothing else; `auto` takes CUDA where it works. `runtime.device` says what it is.
+        threads: of one operation on the CPU; by default one a core.
+        Raises FolderError for a folder that is no sound export, DeviceError where CUDA is demanded and not to be had.
+        """
+        return cls(open_folder(Path(folder)), device, threads)
+
+    device: DeviceReport
+
+    def __repr__(self) -> str:
+        return f"<Runtime {self.spec.name}: {self.form} on {self.device.device}>"
+
+    @property
+    def form(self) -> Form:
+        return self.folder.form
+
+    @property
+    def spec(self) -> Spec:
+        """The complete spec that was exported."""
+        return self.folder.spec
+
+    @cached_property
+    def text(self) -> Text:
+        """The folder's tokenizer. Raises TextError where it has none."""
+        return Text.load(self.folder.path)
+
+    @property
+    def has_text(self) -> bool:
+        """Is there a tokenizer?"""
+        return (self.folder.path / "tokenizer.json").is_file()
+
+    # ---- generation
+
+    def generate(
+        self,
+        prompts: Ids | None = None,
+        *,
+        max_new_tokens: int | None = None,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+        stop: Collection[int] | None = None,
+        source: Ids | None = None,
+        decoder_start: int | None = None,
+    ) -> Iterator[Step]:
+        """Tokens after the prompts, step by step: each step is computed when it is asked for.
+
+        prompts: B rows of token ids, of any lengths. Beside an encoder they are what the answer begins with; left out, that
+            is `decoder_start`, or the tokenizer's own start token.
+        source: B rows for the encoder, which runs once.
+        max_new_tokens: None goes on to the context's end.
+        temperature, top_k, top_p, seed: as `Sampling` defines them; temperature 0 is greedy.
+        stop: tokens that end a row; None takes the tokenizer's where there is one.
+
+        Stopping to ask frees the caches; the runtime stays usable. Raises UsageError for arguments that do not fit the model
+        and ContextError for a prompt over the context, both at once; ContextError as well at the step that would leave the
+        context before `max_new_tokens` are made.
+        """
+        sampling = Sampling(temperature, top_k, top_p, seed)
+        self._must_generate(source)
+        if max_new_tokens is None and self.spec.context_length is None:
+            raise UsageError(f"{self.spec.name} states no context_length", "say max_new_tokens")
+        if max_new_tokens is not None and max_new_tokens < 1:
+            raise UsageError(f"{max_new_tokens} new tokens are nothing to do", "max_new_tokens must be at least 1")
+        rows = self._prompts(prompts, source, decoder_start)
+        self._check(rows, "prompts")
+        if stop is None:
+            stop = self.text.stop_ids if self.has_text else ()
+        fixed: dict[str, Value] = {}
+        if source is not None:
+            self._check(source, "source")
+            if len(source) != len(rows):
+                raise UsageError(f"{len(source)} rows of source and {len(rows)} prompts", "give one prompt for each source")
+            fixed = self._encode(source)
+        if "prefix_length" in self._inputs:  # a prefix model sees its prompt from both sides
+            fixed["prefix_length"] = host(np.array([len(r) for r in rows], np.int64))
+        return self._steps(rows, fixed, sampling, frozenset(stop), max_new_tokens)
+
+    def _must_generate(self, source: Ids | None) -> None:
+        if not self.folder.cached or not isinstance(self.folder.model.head, LmHead):
+            raise UsageError(f"{self.spec.name} does not generate text", "a decoder with an lm head does")
+        if (source is None) == (self.form == "encoder_decoder"):
+            raise UsageError(
+                f"{self.spec.name} is an {self.form.replace('_', '-')} and reads a source"
+                if source is None
+                else f"{self.spec.name} has no encoder to read a source"
+            )
+
+    def _prompts(self, prompts: Ids | None, source: Ids | None, start: int | None) -> Ids:
+        if prompts is not None and start is not None:
+            raise UsageError("prompts and decoder_start both say what the answer begins with", "give one of them")
+        if prompts is not None:
+            return prompts
+        if source is None:
+            raise UsageError("there are no prompts to continue")
+        if start is None and self.has_text:
+            start = self.text.decoder_start_id
+        if start is None:
+            raise UsageError("nothing says which token the decoder starts from", "give decoder_start, or prompts")
+        return [[start]] * len(source)
+
+    def _steps(
+        self, prompts: Ids, fixed: dict[str, Value], sampling: Sampling, stop: frozenset[int], most: int | None
+    ) -> Iterator[Step]:
+        state = Decoding(self._main, self.device.device, len(prompts), fixed)
+        streams = sampling.streams(len(prompts))
+        context = self.spec.context_length
+        lengths = np.array([len(p) for p in prompts])
+        ids, mask = padded(prompts, left=True)
+        ended: list[Ended | None] = [None] * len(prompts)
+        made = 0
+        while True:
+            running = [i for i, e in enumerate(ended) if e is None]
+            if context is not None and lengths[running].max() > context:
+                raise ContextError(
+                    f"the context of {context} tokens is full after {made} new ones", "ask for fewer, or shorten the prompt"
+                )
+            chosen = sample(state.step(ids, mask)[:, -1], sampling, streams)
+            made += 1
+            lengths += 1
+            for i in running:
+                if int(chosen[i]) in stop:
+                    ended[i] = "stop"
+                elif made == most or (most is None and lengths[i] > (context or 0)):
+                    ended[i] = "length"
+            yield Step(tuple(int(chosen[i]) if i in running else None for i in range(len(ended))), tuple(ended))
+            if None not in ended:
+                return
+            state.retire([i for i in running if ended[i]])
+            ids, mask = chosen[:, None], np.array([[int(e is None)] for e in ended], np.int64)
+
+    def _encode(self, source: Ids) -> dict[str, Value]:
+        """The encoder's keys and values, on the device, and the source's mask."""
+        assert self._encoder is not None
+        ids, mask = padded(source)
+        given = {"source_ids": host(ids), "source_mask": host(mask)}
+        wanted = {i.name for i in self._encoder.get_inputs()}
+        if "source_token_type_ids" in wanted:
+            given["source_token_type_ids"] = host(np.zeros_like(ids))
+        outputs = {o.name: self.device.device for o in self._encoder.get_outputs()}
+        cross = run_bound(self._encoder, {k: v for k, v in given.items() if k in wanted}, outputs)
+        return {k: v for k, v in {**cross, "source_mask": given["source_mask"]}.items() if k in self._inputs}
+
+    # ---- whole texts
+
+    def forward(self, ids: Ids, *, token_types: Ids | None = None, source: Ids | None = None) -> Floats:
+        """What the head gives for whole texts: logits B T V, hidden states B T D, pooled B D or labels.
+
+        Rows are padded on the right; what stands at padding has no meaning. Raises UsageError and ContextError as `generate`.
+        """
+        self._check(ids, "texts")
+        rows, mask = padded(ids)
+        fixed: dict[str, Value] = {}
+        if source is not None:
+            self._check(source, "source")
+            fixed = self._encode(source)
+        elif self.form == "encoder_decoder":
+            raise UsageError(f"{self.spec.name} is an encoder-decoder and reads a source")
+        if "token_type_ids" in self._inputs:
+            fixed["token_type_ids"] = host(np.zeros_like(rows) if token_types is None else padded(token_types)[0])
+        elif token_types is not None:
+            raise UsageError(f"{self.spec.name} has no token types")
+        if "prefix_length" in self._inputs:
+            fixed["prefix_length"] = host(np.zeros(len(rows), np.int64))
+        return np.array(Decoding(self._main, self.device.device, len(rows), fixed).step(rows, mask))
+
+    def fill_mask(self, ids: Ids, mask_token: int, top: int = 5) -> list[Filled]:
+        """The likeliest tokens at every `mask_token` of the texts, row by row. An encoder with an lm head is needed."""
+        if self.form != "encoder" or not isinstance(self.folder.model.head, LmHead):
+            raise UsageError(f"{self.spec.name} does not fill masks", "an encoder with an lm head does")
+        places = [(r, c) for r, row in enumerate(ids) for c, i in enumerate(row) if i == mask_token]
+        if not places:
+            raise UsageError(f"no text holds the mask token {mask_token}")
+        if not 1 <= top <= self.spec.vocab_size:
+            raise UsageError(f"there are 1 to {self.spec.vocab_size} tokens to list, not {top}")
+        logits = self.forward(ids)[tuple(np.array(places).T)]  # masked places, V
+        chances = softmax(logits)
+        best = np.argsort(-chances, axis=-1, kind="stable")[:, :top]
+        return [
+            Filled(r, c, tuple(map(int, b)), tuple(map(float, p[b])))
+            for (r, c), b, p in zip(places, best, chances, strict=True)
+        ]
+
+    def embed(
+        self, ids: Ids, pooling: Literal["mean", "first", "last"] = "mean", normalize: bool = True
+    ) -> NDArray[np.float32]:
+        """B texts -> B D: a vector each, from a model without a head.
+
+        pooling: the mean over the text's tokens, its first, or its last. normalize: to length 1, so that products are cosines.
+        """
+        if self.form == "encoder_decoder" or not isinstance(self.folder.model.head, NoHead):
+            raise UsageError(f"{self.spec.name} gives no hidden states", "a model with `head: none` does")
+        hidden = self.forward(ids).astype(np.float32)  # B T D
+        lengths = np.array([len(row) for row in ids])
+        if pooling == "mean":
+            there = np.arange(hidden.shape[1]) < lengths[:, None]
+            vectors = (hidden * there[:, :, None]).sum(axis=1) / lengths[:, None]
+        else:
+            vectors = hidden[np.arange(len(ids)), 0 if pooling == "first" else lengths - 1]
+        if normalize:
+            vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+        return vectors.astype(np.float32)
+
+    # ---- checks
+
+    def _check(self, rows: Ids, what: str) -> None:
+        """Are these rows of tokens that this model can read?"""
+        context = self.spec.context_length
+        if not rows:
+            raise UsageError(f"there are no {what}")
+        for i, row in enumerate(rows):
+            if not row:
+                raise UsageError(f"row {i} of the {what} is empty", "give at least one token")
+            wrong = [t for t in row if not 0 <= t < self.spec.vocab_size]
+            if wrong:
+                raise UsageError(f"row {i} of the {what} has token {wrong[0]}; the vocabulary has {self.spec.vocab_size}")
+            if context is not None and len(row) > context:
+                raise ContextError(f"row {i} of the {what} has {len(row)} tokens and the context holds {context}")
+
+
+def padded(rows: Ids, left: bool = False) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of any lengths -> ids B T, filled up with 0, and their mask."""
+    width = max(map(len, rows))
+    ids, mask = np.zeros((len(rows), width), np.int64), np.zeros((len(rows), width), np.int64)
+    for i, row in enumerate(rows):
+        at = slice(width - len(row), width) if left else slice(0, len(row))
+        ids[i, at], mask[i, at] = row, 1
+    return ids, mask

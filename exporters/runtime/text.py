@@ -1,0 +1,185 @@
+"""Text in and out: the tokenizer of an exported folder, its special tokens, and text that grows token by token."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from archspec.errors import ArchspecError
+
+from .chat import ChatTemplate, ChatTemplateError, Message
+
+#: What a decoder puts for bytes that are not, or not yet, UTF-8.
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+#: Files that come with a tokenizer: an export copies them through.
+FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "generation_config.json",
+    "chat_template.jinja",
+)
+
+
+class TextError(ArchspecError):
+    """A tokenizer's files are missing, damaged, or do not hold what is asked of them."""
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A JSON object; an absent file is an empty one."""
+    if not path.is_file():
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise TextError(f"{path} is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise TextError(f"{path} holds no JSON object")
+    return content
+
+
+def _token_text(value: Any) -> str | None:
+    """A special token is written as its text or as an object with `content`."""
+    text = value.get("content") if isinstance(value, dict) else value
+    return text if isinstance(text, str) else None
+
+
+def _tokenizer(path: Path) -> Tokenizer:
+    _read(path)
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:
+        if type(error) is not Exception:  # the library raises the bare class, and nothing narrower
+            raise
+        raise TextError(f"{path} is not a tokenizer: {error}") from error
+    # Files carry the padding and truncation of somebody's training run; here nothing is cut in silence.
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+class Text:
+    """A tokenizer with the files around it. `Text.load(folder)`; raises TextError where `tokenizer.json` is missing or bad."""
+
+    def __init__(self, tokenizer: Tokenizer, config: dict[str, Any], template: str | None = None) -> None:
+        self.tokenizer, self.config, self._template = tokenizer, config, template
+
+    @classmethod
+    def load(cls, folder: Path) -> Text:
+        """Read `tokenizer.json` and, where they are there, the other FILES of the folder."""
+        if not (folder / "tokenizer.json").is_file():
+            raise TextError(f"{folder} has no tokenizer.json", "give token ids, or put the model's tokenizer.json there")
+        config = _read(folder / "special_tokens_map.json") | _read(folder / "tokenizer_config.json")
+        config |= {k: v for k, v in _read(folder / "generation_config.json").items() if k.endswith("token_id")}
+        template = folder / "chat_template.jinja"
+        return cls(
+            _tokenizer(folder / "tokenizer.json"),
+            config,
+            template.read_text(encoding="utf-8") if template.is_file() else None,
+        )
+
+    # ---- special tokens
+
+    def special(self, name: str) -> int | None:
+        """The id of a special token by its role: `bos`, `eos`, `pad`, `mask`, `unk`, `cls`, `sep`. None: there is none."""
+        text = _token_text(self.config.get(f"{name}_token"))
+        return None if text is None else self.tokenizer.token_to_id(text)
+
+    @cached_property
+    def stop_ids(self) -> tuple[int, ...]:
+        """Tokens that end an answer: the tokenizer's eos and those of `generation_config.json`."""
+        listed = self.config.get("eos_token_id", [])
+        ids = {i for i in (listed if isinstance(listed, list) else [listed]) if isinstance(i, int)}
+        eos = self.special("eos")
+        return tuple(sorted(ids if eos is None else ids | {eos}))
+
+    @cached_property
+    def decoder_start_id(self) -> int | None:
+        """What an encoder-decoder's answer starts from, where `generation_config.json` says so; else bos."""
+        start = self.config.get("decoder_start_token_id")
+        return start if isinstance(start, int) else self.special("bos")
+
+    # ---- text and ids
+
+    def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
+        """Text -> ids. Special tokens written in the text are read as such; the tokenizer's own frame is added by option."""
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
+        return ids
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Ids -> text, special tokens left out."""
+        text: str = self.tokenizer.decode(list(ids), skip_special_tokens=True)
+        return text
+
+    def token(self, token_id: int) -> str:
+        """The text of one token as it stands in the vocabulary."""
+        text = self.tokenizer.id_to_token(token_id)
+        return f"<{token_id}>" if text is None else text
+
+    # ---- chat
+
+    @cached_property
+    def chat_template(self) -> ChatTemplate:
+        """The folder's chat template. Raises ChatTemplateError where it has none."""
+        source = self._template or self.config.get("chat_template")
+        if isinstance(source, list):  # several by name; the plain conversation is the one named default
+            source = {t.get("name"): t.get("template") for t in source if isinstance(t, dict)}.get("default")
+        if not isinstance(source, str):
+            raise ChatTemplateError("this tokenizer has no chat template", "give a plain prompt instead of a conversation")
+        tokens = {k: _token_text(v) for k, v in self.config.items() if k.endswith("_token")}
+        return ChatTemplate(source, {k: v for k, v in tokens.items() if v is not None})
+
+    def encode_chat(self, messages: Sequence[Message]) -> list[int]:
+        """A conversation -> the ids of its template, ready for the assistant's answer."""
+        return self.encode(self.chat_template.render(messages), add_special_tokens=False)
+
+
+class TextStream:
+    """Text that grows with each token. The pieces joined are the text of all tokens decoded at once.
+
+    A token may hold part of a character, and a decoder treats the first token apart (a leading space, say). So the text of
+    a token is the difference that it makes behind the tokens before it, held back while it ends inside a character.
+    """
+
+    def __init__(self, text: Text) -> None:
+        self._text = text
+        #: The tokens that matter still: those of the last piece, and behind them those held back.
+        self._ids: list[int] = []
+        self._shown = 0  # how many of them are in the last piece
+
+    def push(self, token_id: int) -> str:
+        """The text that this token completes; empty while a character is incomplete, and for special tokens."""
+        self._ids.append(token_id)
+        before, now = self._decoded()
+        if now.endswith(_REPLACEMENT) or len(now) <= len(before):
+            return ""
+        self._ids = self._ids[self._shown :]
+        self._shown = len(self._ids)
+        return now[len(before) :]
+
+    def flush(self) -> str:
+        """What was held back, replacement characters included: no token follows any more."""
+        before, now = self._decoded()
+        self._ids, self._shown = [], 0
+        return now[len(before) :]
+
+    def _decoded(self) -> tuple[str, str]:
+        return self._text.decode(self._ids[: self._shown]), self._text.decode(self._ids)
+
+
+def stream(text: Text, ids: Iterable[int]) -> Iterable[str]:
+    """The pieces of text that the tokens complete, one after the other."""
+    growing = TextStream(text)
+    for i in ids:
+        piece = growing.push(i)
+        if piece:
+            yield piece
+    rest = growing.flush()
+    if rest:
+        yield rest

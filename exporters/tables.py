@@ -1,0 +1,96 @@
+"""Tables as text, CSV, Markdown or JSON: one table, four ways to say it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Format = Literal["text", "json", "csv", "markdown"]
+Cell = str | int | float | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its key in JSON and CSV, its heading, and how people read its values."""
+
+    key: str
+    title: str
+    show: Callable[[Any], str] = str
+    right: bool = False
+
+
+@dataclass
+class Table:
+    """Rows under a title. `notes` follow it; a row of None is a rule."""
+
+    title: str
+    columns: Sequence[Column]
+    rows: list[Sequence[Cell] | None] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def records(self) -> list[dict[str, Cell]]:
+        """The rows as plain data."""
+        return [{c.key: v for c, v in zip(self.columns, row, strict=True)} for row in self.rows if row]
+
+    def shown(self, row: Sequence[Cell]) -> list[str]:
+        """A row as people read it."""
+        return ["" if v is None else c.show(v) for c, v in zip(self.columns, row, strict=True)]
+
+    # ------------------------------------------------------------------------------------------------------- renderers
+
+    def text(self, bold: Callable[[str], str] = str, dim: Callable[[str], str] = str) -> str:
+        """Aligned columns under a bold title."""
+        heads = [c.title for c in self.columns]
+        body = [self.shown(r) if r else None for r in self.rows]
+        widths = [max(len(r[i]) for r in [heads, *(b for b in body if b)]) for i in range(len(heads))]
+
+        def line(cells: Sequence[str]) -> str:
+            aligned = (
+                c.rjust(w) if col.right else c.ljust(w) for c, w, col in zip(cells, widths, self.columns, strict=True)
+            )
+            return "  ".join(aligned).rstrip()
+
+        rule = dim("─" * (sum(widths) + 2 * (len(widths) - 1)))
+        lines = [bold(self.title)] if self.title else []
+        if any(heads):
+            lines.append(dim(line(heads)))
+        lines += [line(b) if b else rule for b in body]
+        return "\n".join([*lines, *(dim(n) for n in self.notes)])
+
+    def markdown(self) -> str:
+        """A GitHub table under a heading."""
+        escape = [[c.replace("|", "\\|") for c in self.shown(r)] for r in self.rows if r]
+        heads = "| " + " | ".join(c.title for c in self.columns) + " |"
+        rule = "|" + "|".join(" ---: " if c.right else " --- " for c in self.columns) + "|"
+        title = [f"### {self.title}", ""] if self.title else []
+        notes = ["", *self.notes] if self.notes else []
+        return "\n".join([*title, heads, rule, *("| " + " | ".join(r) + " |" for r in escape), *notes])
+
+
+def csv_text(tables: Sequence[Table]) -> str:
+    """The tables as CSV with plain numbers, one after the other; a first column names the table."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    for table in tables:
+        writer.writerow(["table", *(c.key for c in table.columns)])
+        writer.writerows([table.title, *row] for row in table.rows if row)
+    return out.getvalue().rstrip("\n")
+
+
+def render(
+    tables: Sequence[Table], fmt: Format, record: Any, bold: Callable[[str], str] = str, dim: Callable[[str], str] = str
+) -> str:
+    """The tables in a format; `record` is what JSON says."""
+    match fmt:
+        case "json":
+            return json.dumps(record, indent=2, ensure_ascii=False)
+        case "csv":
+            return csv_text(tables)
+        case "markdown":
+            return "\n\n".join(t.markdown() for t in tables)
+        case "text":
+            return "\n\n".join(t.text(bold, dim) for t in tables)

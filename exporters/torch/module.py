@@ -1,0 +1,280 @@
+"""The built model: an ordinary `nn.Module` tree, named by the operations' paths.
+
+Leaves are `nn.Linear`, `nn.Embedding` and `nn.Parameter`; every other module runs its operation's body with itself as the
+scope. Nothing of a call lives in the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from archspec.errors import UsageError
+from archspec.language.model import NormalInit
+from archspec.ops.attention import Attention
+from archspec.ops.base import Op, walk
+from archspec.ops.bind import SlotRef
+from archspec.ops.embedding import LearnedPositions
+from archspec.ops.leaves import Leaf, Linear, Stream, Table, Vector
+from archspec.ops.model import Model
+
+from .cache import Cache
+from .init import Init, initialise
+from .places import Places, tokens
+from .tables import tables
+from .words import TorchRun
+
+DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "float64")}
+
+
+def _leaf(leaf: Leaf) -> nn.Module | nn.Parameter:
+    match leaf:
+        case Linear():
+            return nn.Linear(leaf.inp, leaf.out, leaf.bias)
+        case Table():
+            return nn.Embedding(leaf.rows, leaf.width)
+        case Vector():
+            return nn.Parameter(torch.empty(leaf.shape))
+
+
+class Module(nn.Module):
+    """An operation with its leaves: `m.q` a Linear, `m.key` a slot, `m.norm` a child, and itself the scope of its body."""
+
+    def __init__(self, op: Op, path: str = "") -> None:
+        super().__init__()
+        self.op = op
+        for name, leaf in op.leaves().items():
+            setattr(self, name, _leaf(leaf))
+        for name, slot in op.state().items():
+            setattr(self, name, SlotRef(path + name, slot))
+        for name, child in op.children().items():
+            if isinstance(child, tuple):
+                setattr(self, name, nn.ModuleList(Module(c, f"{path}{name}.{i}.") for i, c in enumerate(child)))
+            else:
+                setattr(self, name, Module(child, f"{path}{name}."))
+
+    def forward(self, t: TorchRun, *xs: Any) -> Any:
+        """The operation's body, in the run `t`."""
+        return self.op.forward(t, self, *xs)  # type: ignore[attr-defined]
+
+    def _get_name(self) -> str:
+        return type(self.op).__name__
+
+
+class Transformer(Module):
+    """A whole model. Ids in; logits, labels or hidden states out. See `forward`."""
+
+    op: Model
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
+        self._tables = tables(model, torch.device("meta"))
+        self._takes = _Takes(model)
+        for tied, stored in model.ties.items():
+            self._put(tied, self.get_parameter(stored))
+        self._retabulate()
+
+    # ---- one call
+
+    def forward(
+        self,
+        ids: Tensor,
+        mask: Tensor | None = None,
+        *,
+        cache: Cache | None = None,
+        source: Tensor | None = None,
+        source_mask: Tensor | None = None,
+        token_types: Tensor | None = None,
+        source_types: Tensor | None = None,
+        prefix_length: Tensor | None = None,
+        last_only: bool = False,
+    ) -> Tensor:
+        """B T new ids -> B T V logits (B 1 V with `last_only`), or what the head gives: B D, B labels, B T D.
+
+        mask: B P+T, 1 for tokens and 0 for padding, past ones included; all of them if not given.
+        cache: a `GrowingCache` or `StaticCache`, which holds the past and takes in the new tokens.
+        source, source_mask: B M, the encoder's input beside a decoder. With a cache: on the first call only.
+        token_types, source_types: B T and B M; 0 if not given.
+        prefix_length: B, how many first tokens see each other both ways, where the model has such a mask.
+
+        Raises `UsageError` where the inputs do not fit the model or each other.
+        """
+        takes = self._takes
+        takes.check(ids, cache, source, source_mask, token_types, source_types, prefix_length)
+        new = cache.begin(ids, mask) if cache else Places(ids.shape[1], ids.device, 0, tokens(mask, ids.shape))
+        places: dict[Stream, Places] = {"tokens": new}
+        if takes.beside:
+            places["source"] = self._source(ids, cache, source, source_mask)
+        takes.check_rows(places)
+        types: dict[Stream, Tensor] = {}
+        if token_types is not None:
+            types["tokens"] = token_types
+        if source_types is not None:
+            types["source"] = source_types
+        t = TorchRun(
+            self._tables,
+            places,
+            cache=cache,
+            types=types,
+            prefix_length=prefix_length,
+            last_only=last_only,
+            training=self.training,
+        )
+        memory = None if source is None else self.op.encode(t, self, source)
+        y = self.op.forward(t, self, ids, memory)
+        if cache is not None:
+            cache.end()
+        return y
+
+    def _source(self, ids: Tensor, cache: Cache | None, source: Tensor | None, mask: Tensor | None) -> Places:
+        """Where the source's tokens stand; a cache keeps their mask with their keys and values."""
+        filled = cache is not None and cache.filled
+        if source is None:
+            if not filled:
+                raise UsageError("this model has an encoder: the first call of a request needs `source`")
+            assert cache is not None
+            return Places(0, ids.device, 0, cache.source_mask)
+        if filled:
+            raise UsageError("the cache already holds this request's source: give `source` on the first call only")
+        if source.shape[0] != ids.shape[0]:
+            raise UsageError(f"{source.shape[0]} sources for {ids.shape[0]} rows of ids")
+        mask = tokens(mask, source.shape)
+        if cache is not None:
+            cache.source_mask = mask
+        return Places(source.shape[1], source.device, 0, mask)
+
+    # ---- weights
+
+    def stored(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """(path, parameter) of every tensor once, in the order of `Model.tensors()`: what a weights file holds."""
+        for tensor in self.op.tensors():
+            yield tensor.path, self.get_parameter(tensor.path)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """As in `nn.Module`; tied tensors may be left out, and stay tied."""
+        ties = self.op.ties.items()
+        filled = {**{tied: state_dict[stored] for tied, stored in ties if stored in state_dict}, **state_dict}
+        with self._keeping_ties():
+            return super().load_state_dict(filled, strict, assign)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Transformer:
+        with self._keeping_ties():
+            super()._apply(fn, recurse)
+        self._retabulate()
+        return self
+
+    def _retabulate(self) -> None:
+        """Frequencies move with the weights and keep their dtype, which no buffer would."""
+        device = next(self.parameters()).device
+        if any(table.device != device for table in self._tables.values()):
+            self._tables = tables(self.op, device)
+
+    @contextmanager
+    def _keeping_ties(self) -> Iterator[None]:
+        """What was one tensor before is one tensor after: `to_empty` and assignment make a new one for each name."""
+        held = dict(self.named_parameters(remove_duplicate=False))
+        one = [(a, b) for a, b in self.op.ties.items() if a in held and held.get(b) is held[a]]
+        yield
+        for tied, stored in one:
+            self._put(tied, self.get_parameter(stored))
+
+    def _put(self, path: str, parameter: nn.Parameter) -> None:
+        owner, _, name = path.rpartition(".")
+        setattr(self.get_submodule(owner), name, parameter)
+
+
+class _Takes:
+    """What inputs a model takes, found once."""
+
+    def __init__(self, model: Model) -> None:
+        self.form = model.form
+        self.beside = model.form == "encoder_decoder"
+        self.types = {s.embedding.stream for s in model.stacks().values() if s.embedding.token_types}
+        self.rows = [(s.embedding.stream, s.embedding.position) for s in model.stacks().values()]
+        masks = [op.scores.mask.kind for _, op, _ in walk(model) if isinstance(op, Attention)]
+        self.prefix = "prefix" in masks
+
+    def check(
+        self,
+        ids: Tensor,
+        cache: Cache | None,
+        source: Tensor | None,
+        source_mask: Tensor | None,
+        token_types: Tensor | None,
+        source_types: Tensor | None,
+        prefix_length: Tensor | None,
+    ) -> None:
+        """Raises `UsageError` for inputs that this model has no use for, or of a wrong rank."""
+        _ranked("ids", ids, 2)
+        if cache is not None and self.form == "encoder":
+            raise UsageError("an encoder sees both sides and has nothing to cache")
+        if source is not None:
+            if not self.beside:
+                raise UsageError("`source` is the input of an encoder beside a decoder: this model has one stack")
+            _ranked("source", source, 2)
+        elif source_mask is not None or source_types is not None:
+            raise UsageError("`source_mask` and `source_types` describe a `source`, and none was given")
+        for stream, types, of in (("tokens", token_types, ids), ("source", source_types, source)):
+            if types is not None:
+                if stream not in self.types:
+                    raise UsageError("this model has no table of token types")
+                if of is not None and types.shape != of.shape:
+                    raise UsageError(f"the token types have shape {tuple(types.shape)}, the ids {tuple(of.shape)}")
+        if prefix_length is not None:
+            if not self.prefix:
+                raise UsageError("`prefix_length` belongs to a prefix mask: this model has none")
+            _ranked("prefix_length", prefix_length, 1)
+
+    def check_rows(self, places: Mapping[Stream, Places]) -> None:
+        """Raises `UsageError` where tokens would stand past the end of a position table."""
+        for stream, table in self.rows:
+            at = places[stream]
+            if not isinstance(table, LearnedPositions) or not isinstance(at.past, int):
+                continue
+            limit = table.rows - table.offset
+            if at.past + at.length <= limit or (at.mask is not None and _inside(at, table, limit)):
+                continue
+            raise UsageError(
+                f"{at.past + at.length} tokens, but the table of positions has {limit} rows",
+                "shorten the input, or raise context_length and train again",
+            )
+
+
+def _inside(at: Places, table: LearnedPositions, limit: int) -> bool:
+    """With padding a row may be wider than its last position; looked at only where that is free of cost or likely wrong."""
+    return torch.compiler.is_compiling() or int(at.positions(table.count).max()) < limit
+
+
+def _ranked(name: str, x: Tensor, rank: int) -> None:
+    if x.dim() != rank or x.is_floating_point():
+        shape = "B T" if rank == 2 else "B"
+        raise UsageError(f"`{name}` is {x.dtype} of shape {tuple(x.shape)}; integers of shape {shape} are meant")
+
+
+def build(
+    model: Model,
+    init: Init | None = None,
+    *,
+    dtype: str | None = None,
+    device: str | torch.device = "cpu",
+    seed: int | None = 0,
+) -> Transformer:
+    """The module with fresh weights; on the device "meta" without any.
+
+    init: N(0, 0.02²) if not given. dtype: float32, bfloat16, float16 or float64; the model's own if not given.
+    seed: the same seed gives the same weights, whatever else was drawn; None draws from the global generator.
+    """
+    name = dtype or model.dtype
+    if name not in DTYPES:
+        raise UsageError(f"unknown dtype {name!r}; one of {', '.join(DTYPES)}")
+    with torch.device("meta"):
+        module = Transformer(model).to(DTYPES[name])
+    if torch.device(device).type == "meta":
+        return module
+    module.to_empty(device=device)
+    initialise(module, model, init or NormalInit(), seed)
+    return module

@@ -1,0 +1,89 @@
+"""Do a checkpoint's config and a spec describe the same function?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from math import isclose
+from typing import Any
+
+from archspec.compiler.lower import lower
+from archspec.compiler.resolve import resolve_text
+from archspec.errors import SpecError, WeightsError
+from archspec.ops.model import Model
+
+from .faults import in_runs
+from .maps import Family
+from .source import Weights
+
+#: What a run of the model does not depend on.
+NO_FUNCTION = ("name", "dtype", "dropout")
+#: What the tensors themselves say.
+SEEN_IN_TENSORS = ("bias", "tied")
+#: Parts that a path does not name.
+SILENT = ("sublayers", "f")
+
+
+def disagreements(family: Family, model: Model, source: Weights, context_length: int | None) -> list[str]:
+    """Sentences about everything in which the checkpoint's config or metadata and the model differ."""
+    if family.read is None or not source.metadata:
+        return []
+    try:
+        stated = family.read(source.metadata, source.shapes)
+        expected = _model(stated)
+    except WeightsError as error:
+        return [f"{_origin(source)}: {error.message}"]
+    # which head a checkpoint has is seen in its tensors
+    found = differences(model, replace(expected, head=model.head), NO_FUNCTION + SEEN_IN_TENSORS)
+    lines = in_runs(f"{path} is {ours} in the spec and {theirs} in {_origin(source)}" for path, ours, theirs in found)
+    longest = stated.get("context_length")
+    if context_length and longest and context_length > longest:
+        lines.append(f"context_length is {context_length} in the spec and {longest} in {_origin(source)}")
+    return lines
+
+
+def must_say(family: Family, config: Mapping[str, Any], model: Model) -> None:
+    """Raises `WeightsError` where the config, read back, is another model."""
+    if family.read is None:
+        raise WeightsError(f"{family.name} has no config.")
+    expected = _model(family.read(config, ()))
+    expected = expected if type(expected.head) is type(model.head) else replace(expected, head=model.head)
+    found = list(differences(model, expected, NO_FUNCTION))
+    if found:
+        lines = in_runs(f"{path} is {ours}, the {family.name} form has {theirs}" for path, ours, theirs in found)
+        raise WeightsError("\n  ".join([f"{model.name} is not of the {family.name} form:", *lines]))
+
+
+def _origin(source: Weights) -> str:
+    return "the file's metadata" if "gguf" in source.formats else "config.json"
+
+
+def _model(stated: Mapping[str, Any]) -> Model:
+    text = json.dumps({"archspec": 1, "name": "config", **stated})
+    try:
+        return lower(resolve_text(text, "config").spec)
+    except SpecError as error:
+        raise WeightsError("; ".join(d.message for d in error.diagnostics)) from None
+
+
+def differences(a: object, b: object, ignored: Collection[str], path: str = "") -> Iterator[tuple[str, str, str]]:
+    """(path, a's value, b's value) wherever two operations differ, by the paths of the language."""
+    if a == b or (isinstance(a, float) and isinstance(b, float) and isclose(a, b, rel_tol=1e-6)):
+        return  # GGUF keeps its figures in float32
+    if is_dataclass(a) and type(a) is type(b):
+        for f in fields(a):
+            if f.name not in ignored:
+                at = path if f.name in SILENT else f"{path}.{f.name}".lstrip(".")
+                yield from differences(getattr(a, f.name), getattr(b, f.name), ignored, at)
+    elif isinstance(a, tuple) and isinstance(b, tuple) and any(map(is_dataclass, a)) and len(a) == len(b):
+        for i, (x, y) in enumerate(zip(a, b, strict=True)):
+            yield from differences(x, y, ignored, f"{path}.{getattr(x, 'name', i)}")
+    else:
+        yield path, _shown(a), _shown(b)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"{len(value)} of them" if any(map(is_dataclass, value)) else f"[{', '.join(map(str, value))}]"
+    return type(value).__name__ if is_dataclass(value) else "none" if value is None else str(value)

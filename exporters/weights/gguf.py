@@ -1,0 +1,63 @@
+"""GGUF files, read through the `gguf` library: metadata, and tensors dequantised one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from gguf import GGUFReader
+from gguf.quants import dequantize
+from torch import Tensor
+
+from archspec.errors import WeightsError
+
+from .maps import Format
+from .transforms import Shape
+
+
+class Gguf:
+    """One GGUF file. Quantised tensors are read as float32, exactly what their blocks say."""
+
+    formats: tuple[Format, ...] = ("gguf",)
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._reader = GGUFReader(path)
+        except (ValueError, IndexError, OSError, UnicodeDecodeError) as error:
+            remedy = "is it complete? compare its size with the original"
+            raise WeightsError(f"{path} cannot be read as GGUF: {error}", remedy) from None
+        self.metadata: Mapping[str, Any] = _Fields(self._reader)
+        if self.metadata.get("split.count", 1) > 1:
+            raise WeightsError(f"{path.name} is one part of several.", "join the parts: llama-gguf-split --merge")
+        self._tensors = {t.name: t for t in self._reader.tensors}
+        # GGUF counts dimensions from the innermost
+        self.shapes: dict[str, Shape] = {n: tuple(int(d) for d in t.shape[::-1]) for n, t in self._tensors.items()}
+        self.dtypes = {n: t.tensor_type.name for n, t in self._tensors.items()}
+
+    def read(self, name: str) -> Tensor:
+        stored = self._tensors[name]
+        try:
+            values = dequantize(stored.data, stored.tensor_type)
+        except NotImplementedError:
+            raise WeightsError(f"{name} is stored as {self.dtypes[name]}, which cannot be dequantised.") from None
+        return torch.from_numpy(np.ascontiguousarray(values.reshape(self.shapes[name])))
+
+
+class _Fields(Mapping[str, Any]):
+    """The metadata: name -> value or list. Values are decoded when asked for (a vocabulary is long)."""
+
+    def __init__(self, reader: GGUFReader) -> None:
+        self._fields = {name: f for name, f in reader.fields.items() if not name.startswith("GGUF.")}
+
+    def __getitem__(self, name: str) -> Any:
+        return self._fields[name].contents()
+
+    def __iter__(self) -> Any:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)

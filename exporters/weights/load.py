@@ -1,0 +1,149 @@
+"""Weights into a built model: everything is checked first, every fault is listed, then one tensor at a time is copied."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from archspec.errors import WeightsError
+from archspec.ops.model import Model
+
+from .agree import disagreements
+from .families import FAMILIES
+from .faults import Faults
+from .maps import Entry, Plan, recognise
+from .source import Weights
+from .transforms import read_back
+
+
+#: The stored types that are weights: floats, and the quantised blocks of GGUF.
+_REAL = re.compile(r"F16|F32|F64|BF16|[IT]?Q\d\w*|MXFP4")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadReport:
+    """What was read. `unused` are weights of the file that the model has no part for; nothing else is left out unsaid."""
+
+    family: str
+    tensors: int
+    #: `BF16 to float32` -> how many tensors
+    conversions: dict[str, int]
+    #: Weights of heads that the spec does not have.
+    unused: tuple[str, ...]
+    #: Masks and tables in the file that are computed, not learned.
+    buffers: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """The report as text."""
+        out = [f"{self.tensors} tensors read by the {self.family} map"]
+        out += [f"{count} tensors converted: {what}" for what, count in self.conversions.items()]
+        if self.unused:
+            out.append(f"not part of this model's head, unused: {', '.join(self.unused)}")
+        if self.buffers:
+            out.append(f"computed, not weights: {', '.join(self.buffers)}")
+        return out
+
+
+def read_into(model: Model, source: Weights, module: nn.Module, context_length: int | None = None) -> LoadReport:
+    """Copy a checkpoint's weights into the module that was built from `model`.
+
+    `context_length` is the spec's, held against the checkpoint's own where positions are not a table.
+    Raises `WeightsError` with all faults: missing, extra or misshapen tensors, tied tensors that differ, and every figure of
+    the checkpoint's config or metadata that the spec contradicts. The module is untouched then.
+    """
+    found = choose(model, source)
+    faults = Faults()
+    faults.disagreeing += disagreements(found.family, model, source, context_length)
+    faults.nameless += found.nameless
+    given = [_available(e, found, model, source) for e in found.entries]
+    for entry in given:
+        _check_present(entry, source, faults)
+    _check_copies(found, model, source, faults)
+    unused, buffers = _leftover(found, model, source, faults)
+    faults.raise_if_any(model, source, found.family.name)
+
+    targets = module.state_dict()
+    conversions: Counter[str] = Counter()
+    with torch.no_grad():
+        for entry in given:
+            tensors = read_back(entry.chain, [source.read(n) for n in entry.theirs], entry.our_shapes, entry.op)
+            stored = "/".join(sorted({source.dtypes[n] for n in entry.theirs}))
+            for path, tensor in zip(entry.paths, tensors, strict=True):
+                conversions[_copy(tensor, targets[path], stored)] += 1
+    conversions.pop("", None)
+    return LoadReport(found.family.name, sum(len(e.ours) for e in given), dict(conversions), unused, buffers)
+
+
+def choose(model: Model, source: Weights) -> Plan:
+    """The map for a checkpoint: by the names of its tensors, among those that its config allows where there is one."""
+    legal = [f for f in FAMILIES if f.format in source.formats]
+    plans = recognise(legal, model, source.shapes)
+    kind = source.metadata.get("model_type") or source.metadata.get("general.architecture")
+    if kind and all(p.family.format != "archspec" for p in plans):
+        named = [f for f in legal if kind in f.types]
+        if not named:
+            known = sorted({t for f in legal for t in f.types})
+            raise WeightsError(f"{source.path}: there is no name map for `{kind}`.", f"known: {', '.join(known)}")
+        plans = recognise(named, model, source.shapes)
+    if len(plans) == 1:
+        return plans[0]
+    if plans:
+        names = ", ".join(p.family.name for p in plans)
+        raise WeightsError(f"{source.path}: the tensor names fit several maps ({names}).", "put config.json beside it")
+    first = ", ".join(list(source.shapes)[:3]) or "none at all"
+    raise WeightsError(f"{source.path}: no name map knows these tensors: {first}, ...")
+
+
+def _available(entry: Entry, found: Plan, model: Model, source: Weights) -> Entry:
+    """The entry by the name that the file has: its own, that of a copy, or that of a tensor tied to it."""
+    if all(n in source.shapes for n in entry.theirs):
+        return entry
+    tied = [a.theirs for a in found.aliases if tuple(model.ties[p] for p in a.paths) == entry.paths]
+    for names in (entry.copies, *tied):
+        if names and len(names) == len(entry.theirs) and all(n in source.shapes for n in names):
+            return Entry(entry.ours, names, (), entry.chain, entry.op)
+    return entry
+
+
+def _check_present(entry: Entry, source: Weights, faults: Faults) -> None:
+    for name, shape in zip(entry.theirs, entry.shapes, strict=True):
+        if name not in source.shapes:
+            faults.missing[name] = entry.paths
+        elif source.shapes[name] != shape:
+            faults.misshapen[name] = (source.shapes[name], shape, entry.paths)
+        elif not _REAL.fullmatch(source.dtypes[name]):
+            faults.untyped[name] = source.dtypes[name]
+
+
+def _check_copies(found: Plan, model: Model, source: Weights, faults: Faults) -> None:
+    """Every further name of a tensor must hold the same values."""
+    by_path = {e.paths: e.theirs for e in found.entries}
+    pairs = [(c, e.theirs[0]) for e in found.entries for c in e.copies]
+    for alias in found.aliases:
+        stored = by_path.get(tuple(model.ties[p] for p in alias.paths), ())
+        pairs += zip(alias.theirs, stored, strict=False)
+    for copy, name in pairs:
+        if copy in source.shapes and name in source.shapes:
+            same = source.shapes[copy] == source.shapes[name] and torch.equal(source.read(copy), source.read(name))
+            if not same:
+                faults.untied.append((name, copy))
+
+
+def _leftover(found: Plan, model: Model, source: Weights, faults: Faults) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names that the plan does not use: (of other heads, computed); all others are faults."""
+    rest = [n for n in source.shapes if n not in found.names]
+    buffers = [n for n in rest if found.family.is_buffer(n, found.base)]
+    unused = [n for n in rest if found.family.is_of_another_head(n, model, found.base)]
+    faults.extra += [n for n in rest if n not in buffers and n not in unused]
+    return tuple(unused), tuple(buffers)
+
+
+def _copy(tensor: Tensor, target: Tensor, stored: str) -> str:
+    """Copy, and say what was converted (nothing: an empty string)."""
+    target.copy_(tensor)
+    converted = tensor.dtype != target.dtype or "Q" in stored
+    return f"{stored} to {str(target.dtype).removeprefix('torch.')}" if converted else ""

@@ -1,0 +1,185 @@
+"""Name maps between checkpoints and our paths, as data that works in both directions.
+
+A rule says `our paths ↔ their names` and the steps between them. In a pattern `{i}` is a layer's index and `*` is `weight` or
+`bias`. A rule applies where the model has all its paths, so one table serves models with and without biases, q/k norms and
+the like. To add a family is to add one `Family` to `families.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, Literal
+
+from archspec.ops.base import Op, Tensor, own_tensors, walk
+from archspec.ops.head import ClassifierHead, LmHead, NoHead, PoolerHead
+from archspec.ops.model import Model
+
+from .transforms import Shape, Transform, blank, written
+
+Format = Literal["archspec", "huggingface", "gguf"]
+HEADS: dict[type[Op], str] = {LmHead: "lm", PoolerHead: "pooler", ClassifierHead: "classifier", NoHead: "none"}
+
+
+@lru_cache(maxsize=None)
+def matcher(pattern: str) -> re.Pattern[str]:
+    """A pattern as a regular expression with its fields as groups."""
+    text = re.escape(pattern).replace(r"\*", "(?P<leaf>weight|bias)").replace(r"\{path\}", "(?P<path>.+)")
+    return re.compile(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>\\d+)", text))
+
+
+def filled(pattern: str, fields: Mapping[str, str]) -> str:
+    """A pattern with its fields put in."""
+    return pattern.replace("*", "{leaf}").format_map(fields)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Our paths, their names, and the steps from ours to theirs. `copies`: further names of the same tensor."""
+
+    ours: tuple[str, ...]
+    theirs: tuple[str, ...]
+    chain: tuple[Transform, ...] = ()
+    copies: tuple[str, ...] = ()
+
+
+def rule(ours: str, theirs: str, *chain: Transform, copies: str = "") -> Rule:
+    """A rule from patterns separated by blanks."""
+    return Rule(tuple(ours.split()), tuple(theirs.split()), chain, tuple(copies.split()))
+
+
+def under(ours: str, theirs: str, rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    """The rules with a prefix on either side."""
+    return tuple(Rule(_each(ours, r.ours), _each(theirs, r.theirs), r.chain, _each(theirs, r.copies)) for r in rules)
+
+
+def _each(prefix: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(prefix + p for p in patterns)
+
+
+def _based(base: str, patterns: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(p.replace("{base}", base) for p in patterns)
+
+
+@dataclass(frozen=True)
+class Family:
+    """The checkpoints that share one map."""
+
+    name: str
+    #: Embedding, layers, final norm; their names stand below `base`.
+    body: tuple[Rule, ...]
+    #: Kind of head -> its tensors, with full names (`{base}` is the prefix).
+    heads: Mapping[str, tuple[Rule, ...]]
+    format: Format = "huggingface"
+    #: What a checkpoint of the model with a head puts before the body's names, and one of the bare body does not.
+    base: str = ""
+    #: `model_type` of config.json, or `general.architecture` of GGUF.
+    types: tuple[str, ...] = ()
+    #: Tensors that are no weights: masks and tables that are computed. Below `base`.
+    buffers: tuple[str, ...] = ()
+    #: Tensors of heads that the language does not have. Full names.
+    aside: tuple[str, ...] = ()
+    #: Config or metadata, and the names of all tensors -> what a spec says.
+    read: Callable[[Mapping[str, Any], Collection[str]], dict[str, Any]] | None = None
+    #: Model and context length -> config.json.
+    write: Callable[[Model, int | None], dict[str, Any]] | None = None
+
+    def rules(self, model: Model, base: str) -> tuple[Rule, ...]:
+        """Those that can apply to this model."""
+        return (*under("", base, self.body), *self._head(HEADS[type(model.head)], base))
+
+    def is_buffer(self, name: str, base: str) -> bool:
+        """Is it no weight at all?"""
+        return any(matcher(base + pattern).fullmatch(name) for pattern in self.buffers)
+
+    def is_of_another_head(self, name: str, model: Model, base: str) -> bool:
+        """Does it belong to a head that this model does not have?"""
+        others = [r for kind in self.heads if kind != HEADS[type(model.head)] for r in self._head(kind, base)]
+        patterns = [*self.aside, *(p for r in others for p in (*r.theirs, *r.copies))]
+        return any(matcher(pattern).fullmatch(name) for pattern in patterns)
+
+    def _head(self, kind: str, base: str) -> list[Rule]:
+        return [Rule(r.ours, _based(base, r.theirs), r.chain, _based(base, r.copies)) for r in self.heads.get(kind, ())]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A rule at one place: these tensors of ours are those names of theirs."""
+
+    ours: tuple[Tensor, ...]
+    theirs: tuple[str, ...]
+    copies: tuple[str, ...]
+    chain: tuple[Transform, ...]
+    op: Op
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(t.path for t in self.ours)
+
+    @property
+    def our_shapes(self) -> tuple[Shape, ...]:
+        return tuple(t.shape for t in self.ours)
+
+    @cached_property
+    def shapes(self) -> tuple[Shape, ...]:
+        """What their tensors must be."""
+        return tuple(tuple(x.shape) for x in written(self.chain, blank(self.our_shapes), self.op))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A family's map laid over a model."""
+
+    family: Family
+    base: str
+    #: What has to be there.
+    entries: tuple[Entry, ...]
+    #: Second names of tied tensors: they may be there.
+    aliases: tuple[Entry, ...]
+    #: Our tensors that the family has no name for.
+    nameless: tuple[str, ...]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """All names that the plan can use."""
+        return frozenset(n for e in (*self.entries, *self.aliases) for n in (*e.theirs, *e.copies))
+
+
+def plan(family: Family, model: Model, names: Collection[str] | None = None) -> Plan:
+    """The family's map over this model; `names` are a checkpoint's, and say whether it has the family's prefix."""
+    base = family.base if names is None or any(n.startswith(family.base) for n in names) else ""
+    owners = {t.path: (t, op) for path, op, _ in walk(model) for t in own_tensors(op, path)}
+    entries: list[Entry] = []
+    done: set[str] = set()
+    for r in family.rules(model, base):
+        for entry in _places(r, owners):
+            if done.isdisjoint(entry.paths):
+                entries.append(entry)
+                done.update(entry.paths)
+    stored = [e for e in entries if not all(p in model.ties for p in e.paths)]
+    aliases = [e for e in entries if all(p in model.ties for p in e.paths)]
+    nameless = [p for p in owners if p not in done and p not in model.ties]
+    return Plan(family, base, tuple(stored), tuple(aliases), tuple(nameless))
+
+
+def _places(r: Rule, owners: Mapping[str, tuple[Tensor, Op]]) -> Iterator[Entry]:
+    """Wherever the model has all paths of the rule."""
+    for path in owners:
+        if not (match := matcher(r.ours[0]).fullmatch(path)):
+            continue
+        fields = match.groupdict()
+        paths = [filled(pattern, fields) for pattern in r.ours]
+        if all(p in owners for p in paths):
+            theirs, copies = (tuple(filled(n, fields) for n in names) for names in (r.theirs, r.copies))
+            yield Entry(tuple(owners[p][0] for p in paths), theirs, copies, r.chain, owners[path][1])
+
+
+def recognise(families: Sequence[Family], model: Model, names: Collection[str]) -> list[Plan]:
+    """The plans that use most of a checkpoint's names; none where no name is known, several where names cannot tell."""
+    plans = [plan(family, model, names) for family in families]
+    known = [len(p.names & set(names)) for p in plans]
+    best = max(known, default=0)
+    found = [p for p, count in zip(plans, known, strict=True) if best and count == best]
+    return found[:1] if all(p.entries == found[0].entries for p in found) else found

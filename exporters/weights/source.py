@@ -1,0 +1,132 @@
+"""Where weights come from: a safetensors file, a folder of them, or a GGUF file, one tensor at a time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from archspec.errors import UsageError, WeightsError
+
+from .maps import Format
+from .transforms import Shape
+
+INDEX = "model.safetensors.index.json"
+PICKLES = (".bin", ".pt", ".pth", ".ckpt")
+
+
+class Weights(Protocol):
+    """Named tensors that are read one by one."""
+
+    path: Path
+    formats: tuple[Format, ...]
+    #: The checkpoint's config.json, or the metadata of GGUF; empty where there is none.
+    metadata: Mapping[str, Any]
+    shapes: Mapping[str, Shape]
+    #: Name -> how the file stores it: F32, BF16, Q4_1, ...
+    dtypes: Mapping[str, str]
+
+    def read(self, name: str) -> Tensor:
+        """One tensor, in the file's own precision (float32 where it was quantised)."""
+        ...
+
+
+class Safetensors:
+    """One safetensors file, or the shards of one checkpoint."""
+
+    formats: tuple[Format, ...] = ("archspec", "huggingface")
+
+    def __init__(self, path: Path, files: list[Path], metadata: Mapping[str, Any]) -> None:
+        self.path, self.metadata = path, metadata
+        self.shapes: dict[str, Shape] = {}
+        self.dtypes: dict[str, str] = {}
+        self._at: dict[str, Any] = {}
+        for file in files:
+            opened = _open(file)
+            for name in opened.keys():  # noqa: SIM118 - a handle, not a mapping
+                if name in self._at:
+                    raise WeightsError(f"{path}: {name} stands in more than one file.")
+                part = opened.get_slice(name)
+                self._at[name], self.shapes[name] = opened, tuple(part.get_shape())
+                self.dtypes[name] = part.get_dtype()
+
+    def read(self, name: str) -> Tensor:
+        tensor: Tensor = self._at[name].get_tensor(name)
+        return tensor
+
+
+def open_weights(path: str | Path) -> Weights:
+    """Open a .safetensors file, a folder (of a checkpoint, or one that `archspec build` wrote) or a .gguf file.
+
+    Raises `UsageError` where there is nothing to read, `WeightsError` where a file is damaged.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise UsageError(f"There is no {path}.", "weights are a .safetensors or .gguf file, or a folder with one")
+    if path.is_dir():
+        return _open_folder(path)
+    if path.suffix == ".gguf":
+        from .gguf import Gguf
+
+        return Gguf(path)
+    if path.suffix == ".safetensors":
+        return Safetensors(path, [path], _config(path.parent))
+    if path.name == INDEX:
+        return Safetensors(path.parent, _shards(path), _config(path.parent))
+    remedy = "save the model with safe_serialization, then give the .safetensors file"
+    if path.suffix in PICKLES:
+        raise UsageError(f"{path.name} is a pickle, which may run any code when it is read.", remedy)
+    raise UsageError(f"{path.name} is not a weights file.", "weights are .safetensors or .gguf")
+
+
+def _open_folder(folder: Path) -> Weights:
+    if (folder / INDEX).exists():
+        return Safetensors(folder, _shards(folder / INDEX), _config(folder))
+    found = sorted(folder.glob("*.safetensors"))
+    whole = folder / "model.safetensors"
+    if whole in found or len(found) == 1:
+        return Safetensors(folder, [whole if whole in found else found[0]], _config(folder))
+    ggufs = sorted(folder.glob("*.gguf"))
+    if not found and len(ggufs) == 1:
+        return open_weights(ggufs[0])
+    if several := found or ggufs:
+        raise UsageError(f"{folder} holds {len(several)} weights files and no {INDEX}.", "name the file to read")
+    raise UsageError(f"{folder} holds no weights.", "model.safetensors, sharded safetensors or a .gguf file")
+
+
+def _open(file: Path) -> Any:
+    try:
+        return safe_open(str(file), "pt")
+    except (SafetensorError, OSError) as error:
+        raise WeightsError(
+            f"{file} cannot be read: {error}", "is it complete? compare its size with the original"
+        ) from None
+
+
+def _shards(index: Path) -> list[Path]:
+    weight_map = _json(index).get("weight_map")
+    if not isinstance(weight_map, dict):
+        raise WeightsError(f"{index} has no weight_map.")
+    files = [index.parent / str(name) for name in sorted(set(weight_map.values()))]
+    if missing := [f.name for f in files if not f.is_file()]:
+        raise WeightsError(f"{index.parent} lacks {len(missing)} of {len(files)} shards: {', '.join(missing)}")
+    return files
+
+
+def _config(folder: Path) -> Mapping[str, Any]:
+    file = folder / "config.json"
+    return _json(file) if file.is_file() else {}
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise WeightsError(f"{file} cannot be read: {error}") from None
+    if not isinstance(value, dict):
+        raise WeightsError(f"{file} is not a JSON object.")
+    return value
