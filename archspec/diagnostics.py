@@ -7,7 +7,6 @@ It renders as a compiler's message does, or as a record for other programs.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 Severity = Literal["error", "warning"]
@@ -109,8 +108,7 @@ _WIDEST = 140  # a longer line is cut around the caret
 _RED, _YELLOW, _BLUE, _OFF = "\x1b[1;31m", "\x1b[1;33m", "\x1b[1;34m", "\x1b[0m"
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """One fault of a spec, written for its author.
 
     `message` says what is wrong with the values in it; `notes` say more, one line each; `remedy` says what to do.

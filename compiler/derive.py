@@ -134,6 +134,11 @@ def _ffn(fields: Mapping, norm: Node | None, width: int | None) -> None:
         _put(fields, "mid_norm", at_site(norm, fields["mid_norm"]))
     if "width" in fields:
         fields["width"] = _width(fields["width"], width)
+    latent = fields.get("latent")
+    if latent is not None and "norm" in latent.mapping:
+        inner = dict(latent.mapping)
+        _put(inner, "norm", at_site(norm, inner["norm"]))
+        fields["latent"] = latent.with_value(inner)
     for part in ("expert", "shared"):
         inner = fields.get(part)
         if inner is not None and isinstance(inner.value, dict):

@@ -5,7 +5,7 @@ A run of equal layers stays one entry with `repeat`; nothing here grows with dep
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .grammar import BLOCK_KEYS, ENTRY, keys_of
 from .merge import Trace, merge
@@ -16,8 +16,7 @@ _BLOCK = keys_of("block")
 _SELF_ONLY = ("position", "window", "mask", "sinks", "temperature")
 
 
-@dataclass(slots=True)
-class Context:
+class Context(NamedTuple):
     """What holds for the whole spec."""
 
     report: Report
@@ -66,8 +65,10 @@ def _stack(name: str, stack: Node, block: Node | None, norm: Node | None, contex
     complete: Mapping = {}
     if "layers" in own:
         complete["layers"] = _entries(own["layers"], inherited, name, context)
-    complete["final_norm"] = _final_norm(own.get("final_norm"), inherited.get("norm"), complete.get("layers"))
-    return stack.with_value({key: child for key, child in complete.items() if child is not None})
+    final_norm = _final_norm(own.get("final_norm"), inherited.get("norm"), complete.get("layers"))
+    if final_norm is not None:
+        complete["final_norm"] = final_norm
+    return stack.with_value(complete)
 
 
 def _refuse_cross(own: Mapping, context: Context) -> None:
@@ -174,7 +175,7 @@ def at_site(norm: Node | None, own: Node | None) -> Node | None:
         return norm if own is None else own
     if own.value == "none":
         return own
-    return merge(norm, own, ENTRY.keys()["norm"])
+    return merge(norm, own, ENTRY.keys_of()["norm"])
 
 
 def _ends_normed(layers: Node | None) -> bool:

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from archspec.ops.bind import Bound, LeafRef
+from archspec.ops.bind import Bound, LeafRef, SlotRef
 from archspec.ops.leaves import Stream
 from archspec.ops.model import Model
-from archspec.ops.words import Activation, Counting, Mask, Pool, Rope, Scores, Sinusoid
+from archspec.ops.words import Activation, Counting, Mask, Pool, Rope, Routing, Scores, Sinusoid, Temperature
 
 from .pairs import pairs
 from .poly import Poly
@@ -130,13 +130,27 @@ class Counter:
         b, h, t, c = x
         return b, t, h * c
 
+    def split(self, x: Shape, widths: tuple[int, ...]) -> Sequence[Shape]:
+        assert x[-1] == sum(widths), (x, widths)
+        return [(*x[:-1], c) for c in widths]
+
+    def concat(self, a: Shape, b: Shape) -> Shape:
+        assert b[1] in (1, a[1]), (a, b)
+        return (*a[:-1], a[-1] + b[-1])
+
     # ---- elementwise
 
     def add(self, a: Shape, b: Shape) -> Shape:
-        assert len(a) == len(b) and a[-1] == b[-1], (a, b)
+        assert a[-1] == b[-1], (a, b)
         return self.passed("elementwise", a)
 
-    mul = add
+    def mul(self, a: Shape, b: Shape) -> Shape:
+        assert b[-1] in (1, a[-1]), (a, b)
+        return self.passed("elementwise", a)
+
+    def mul_heads(self, x: Shape, g: Shape) -> Shape:
+        assert x[1] == g[2], (x, g)
+        return self.passed("elementwise", x)
 
     def scale(self, x: Shape, by: float) -> Shape:
         return self.passed("elementwise", x)
@@ -171,10 +185,24 @@ class Counter:
         self.passed("rotation", (*x[:-1], rope.dim))
         return x
 
+    def temper(self, x: Shape, positions: Shape, temperature: Temperature) -> Shape:
+        return self.passed("elementwise", x)
+
     # ---- attention
 
-    def attend(self, q: Shape, k: Shape, v: Shape, scores: Scores, cache: tuple[Any, Any] | None = None) -> Shape:
+    def attend(
+        self,
+        q: Shape,
+        k: Shape,
+        v: Shape,
+        scores: Scores,
+        cache: tuple[Any, Any] | None = None,
+        *,
+        table: LeafRef | None = None,
+        sinks: LeafRef | None = None,
+    ) -> Shape:
         b, h, t, c = q
+        assert c == k[3], (q, k)
         s = P + T if cache else k[2]
         per_pair = Poly.product((b, h, c + v[3]))
         self.attention(Poly.product((per_pair, t, s)), per_pair * self.pairs(scores.mask, t, s))
@@ -190,9 +218,26 @@ class Counter:
         self.flops.masks[name] = mask
         return Poly.var(name)
 
+    def remember(self, x: Shape, slot: SlotRef) -> Shape:
+        b, h, _, c = x
+        return b, h, P + T, c
+
     def once(self, slots: Sequence[Any], make: Callable[[], Sequence[Shape]]) -> Sequence[Shape]:
         with self.multiplied(FIRST):
             return make()
+
+    # ---- experts
+
+    def route(self, x: Shape, w: LeafRef, bias: LeafRef | None, routing: Routing) -> tuple[Shape, Shape]:
+        b, t, e = self.linear(x, w)
+        self.passed("softmax" if routing.score == "softmax" else "activation", (b, t, e))
+        return (b, t, routing.k), (b, t, routing.k)
+
+    def experts(self, x: Shape, weights: Shape, chosen: Shape, on_input: bool, body: Callable[[Shape], Shape]) -> Shape:
+        rows = (*x[:-1], chosen[-1], x[-1])  # B T k D: what a token's experts do
+        y = body(rows)
+        self.passed("elementwise", y)
+        return (*y[:-2], y[-1])
 
     # ---- the ends of a model
 

@@ -7,10 +7,9 @@ legal, never which are required. It adds what exists only before merging: `exten
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
@@ -32,8 +31,7 @@ DEFAULT_KIND = {
 BLOCK_KEYS = tuple(name for name in Layer.model_fields if name not in ("repeat", "weights"))
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """What may stand at one place.
 
     `owners` are the mappings by kind (the kind is "" where there is only one), `words` the legal words, `types` the other
@@ -65,7 +63,7 @@ class Shape:
         removable = self.removable or other.removable
         return Shape(self.name, {**self.owners, **other.owners}, words, types, item, removable)
 
-    def keys(self, kind: str | None = None) -> dict[str, Shape]:
+    def keys_of(self, kind: str | None = None) -> dict[str, Shape]:
         """The legal keys of a mapping of this kind; of any kind where it is not known."""
         if kind in self.owners:
             return keys_of(self.owners[kind or ""])

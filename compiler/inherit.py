@@ -8,11 +8,12 @@ from pathlib import Path
 from archspec.diagnostics import Diagnostic, Place, nearest
 from archspec.errors import SpecError
 
+from .compose import compose
 from .grammar import TOP, Shape
 from .keys import check_keys
 from .merge import Trace, merge, spelled_out
 from .nodes import NULL, Node, Report
-from .source import Source, compose, open_source
+from .source import Source, open_source
 
 MAX_EXTENDS = 16
 #: Facts about one model, not about those that extend it.
@@ -106,8 +107,12 @@ def _put(base: Node | None, path: list[str], value: Node, shape: Shape, report: 
     if name.isdecimal() and shape.item is not None:
         return _put_item(base, int(name), rest, value, shape, report, here)
     base = spelled_out(base, shape) if base is not None else None
-    legal = shape.keys() if base is None or "kind" not in base.mapping else shape.keys(str(base.mapping["kind"].value))
-    if name not in legal and name not in (legal := shape.keys()):
+    legal = (
+        shape.keys_of()
+        if base is None or "kind" not in base.mapping
+        else shape.keys_of(str(base.mapping["kind"].value))
+    )
+    if name not in legal and name not in (legal := shape.keys_of()):
         guess = nearest(name, legal)
         keys = f"its keys: {', '.join(legal)}" if legal else "it has no keys"
         remedy = f"did you mean `{guess}`? {keys}" if guess else keys
@@ -131,6 +136,7 @@ def _put_item(
         size = f"a list of {len(items)}, counted from 0" if isinstance(items, list) else "no list here"
         report.error("A023", f"there is no `{shape.name}.{index}`", here, f"`{shape.name}` is {size}")
         return base if base is not None else value.marked()
-    assert base is not None and shape.item is not None
+    assert base is not None
+    assert shape.item is not None
     changed = _put(items[index], rest, value, shape.item, report, here)
     return base.with_value([*items[:index], changed, *items[index + 1 :]])

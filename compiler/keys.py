@@ -1,7 +1,7 @@
 """The first check of a file: every key, kind and word against the grammar, before anything is merged.
 
-So a typo is found even in a part that an override later drops, and at the line where it stands. What is found is repaired where
-the intention is plain (a misspelt key is read as its neighbour): one mistake is one diagnostic, and the checks after this one go on.
+So a typo is found even in a part that an override later drops, and at the line where it stands. What is found is repaired
+where the intention is plain (a misspelt key is read as its neighbour), so one mistake is one diagnostic and later checks go on.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _mapping(node: Node, shape: Shape, report: Report) -> Node:
         if kind.bad:
             return node.marked()  # which keys it may have is not known
     name = kind.value if kind is not None and isinstance(kind.value, str) else None
-    legal = shape.keys(name)
+    legal = shape.keys_of(name)
     _indent(entries, legal, report)
     read: dict[str, Node] = {}
     for key, child in entries.items():
@@ -165,7 +165,7 @@ def _indent(entries: dict[str, Node], legal: dict[str, Shape], report: Report) -
         child, section = entries.get(name), legal.get(name)
         if child is None or section is None or child.value is not NULL or child.bad or not section.owners:
             continue
-        inner = section.keys()
+        inner = section.keys_of()
         strays = []
         for stray in names[at + 1 :]:
             if stray in legal or stray not in inner:
@@ -184,7 +184,7 @@ def _unknown_key(
     key: str, child: Node, shape: Shape, kind: str | None, present: dict[str, Node], report: Report
 ) -> tuple[str, Node]:
     """Report a key that is not legal here. Returns the key that was meant, or the same key and a node marked bad."""
-    legal = shape.keys(kind)
+    legal = shape.keys_of(kind)
     place = child.key or child.place
     owner = owner_name(shape, kind)
     if shape.name == "cross_attention" and key == "position":
@@ -206,10 +206,10 @@ def _elsewhere(key: str, shape: Shape, kind: str | None) -> str:
     """Where a key is legal that is not legal here: in another kind, in a section below, or nowhere."""
     if key == "<<":
         return "there are no merge keys: use `extends`, `block` or a group of layers; "
-    others = [other for other in shape.kinds if kind and key in shape.keys(other)]
+    others = [other for other in shape.kinds if kind and key in shape.keys_of(other)]
     if others:
         return f"it is a key of {listing(others)}; "
-    below = [name for name, section in shape.keys(kind).items() if section.owners and key in section.keys()]
+    below = [name for name, section in shape.keys_of(kind).items() if section.owners and key in section.keys_of()]
     if below and key not in ("kind", "norm", "bias", "scale"):
         return f"it is a key of {listing(below[:3])}; "
     return ""

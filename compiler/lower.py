@@ -16,16 +16,19 @@ from archspec.language import model as lm
 from archspec.language import norms as ln
 from archspec.language import positions as lp
 from archspec.language.base import scale_value
-from archspec.ops.attention import Attention, CrossAttention, QKNorm
+from archspec.ops import rotary as rotary_ops
+from archspec.ops.attention import Attention, CrossAttention, OutputGate, QKNorm
 from archspec.ops.base import Op
 from archspec.ops.block import Block, ParallelBlock, Residual, Stack, Sublayer
 from archspec.ops.embedding import Embedding, LearnedPositions, SinusoidalPositions
 from archspec.ops.ffn import Gated, Mlp
 from archspec.ops.head import ClassifierHead, Head, LmHead, NoHead, PoolerHead
+from archspec.ops.latent import LatentAttention
 from archspec.ops.leaves import Stream
 from archspec.ops.model import Model
+from archspec.ops.moe import Moe
 from archspec.ops.norms import L2Norm, LayerNorm, Norm, RMSNorm
-from archspec.ops.words import Mask, Rope, Scores, Sinusoid
+from archspec.ops.words import Alibi, Buckets, Mask, Rope, Routing, Scores, Sinusoid, Temperature
 
 #: The norm sites of each placement.
 SITES: dict[str, tuple[str, ...]] = {
@@ -128,31 +131,66 @@ class _Site:
 
     # -------------------------------------------------------------------------------------------------- attention
 
-    def attention(self, a: la.SoftmaxAttention | la.LatentAttention) -> Attention:
-        assert isinstance(a, la.SoftmaxAttention), "not yet: refused by the check"
-        kind = {"bidirectional": "full", None: "causal" if self.role == "decoder" else "full"}.get(a.mask, a.mask)
-        window = a.window.size if isinstance(a.window, la.SlidingWindow) else None
-        chunk = a.window.size if isinstance(a.window, la.Chunk) else None
-        mask = Mask(kind, window, chunk, self.stream)  # type: ignore[arg-type]
-        heads = self.heads(a)
-        return Attention(**heads, scores=self.scores(a, mask), rope=self.rope(a), cached=self.role == "decoder")
+    def attention(self, a: la.SoftmaxAttention | la.LatentAttention) -> Attention | LatentAttention:
+        mask = self.mask(a)
+        temperature = Temperature(a.temperature.slope, a.temperature.period) if a.temperature else None
+        if isinstance(a, la.LatentAttention):
+            return self.latent(a, mask, temperature)
+        rope = rotary(a.position, _int(a.head_dim)) if isinstance(a.position, lp.Rope) else None
+        of_stack = isinstance(a.position, lp.RelativeBuckets) and a.position.table == "per_stack"
+        return Attention(
+            **self.heads(a), scores=self.scores(a, mask), rope=rope, cached=self.role == "decoder", sinks=a.sinks,
+            temperature=temperature, table_of_stack=of_stack,
+        )  # fmt: skip
+
+    def latent(self, a: la.LatentAttention, mask: Mask, temperature: Temperature | None) -> LatentAttention:
+        head_dim = a.qk_nope_head_dim + a.qk_rope_head_dim
+        rope = rotary(a.position, a.qk_rope_head_dim) if isinstance(a.position, lp.Rope) else None
+        scale = self.scale(a.scale, head_dim) * score_temperature(a.position)
+        return LatentAttention(
+            self.spec.d_model, a.heads, a.kv_lora_rank, a.qk_nope_head_dim, a.qk_rope_head_dim, a.v_head_dim,
+            Scores(mask, scale, dropout=self.spec.dropout.attention), a.q_lora_rank, rope,
+            norm(a.latent_norm, a.q_lora_rank) if a.latent_norm and a.q_lora_rank else None,
+            norm(a.latent_norm, a.kv_lora_rank) if a.latent_norm else None, temperature,
+        )  # fmt: skip
 
     def cross_attention(self, a: la.CrossAttention) -> CrossAttention:
         return CrossAttention(**self.heads(a), scores=self.scores(a, Mask("full", keys="source")))
 
+    def mask(self, a: la.SoftmaxAttention | la.LatentAttention) -> Mask:
+        written = a.mask if isinstance(a, la.SoftmaxAttention) else None
+        kind: Literal["causal", "prefix", "full"] = "causal" if self.role == "decoder" else "full"
+        if written == "prefix":
+            kind = "prefix"
+        window = a.window.size if isinstance(a.window, la.SlidingWindow) else None
+        chunk = a.window.size if isinstance(a.window, la.Chunk) else None
+        return Mask(kind, window, chunk, self.stream)
+
     def scores(self, a: la.Heads, mask: Mask) -> Scores:
-        return Scores(mask, self.scale(a.scale, _int(a.head_dim)), a.softcap, self.spec.dropout.attention)
+        scale, bias = self.scale(a.scale, _int(a.head_dim)), None
+        if isinstance(a, la.SoftmaxAttention):
+            scale, bias = scale * score_temperature(a.position), self.bias(a)
+        return Scores(mask, scale, a.softcap, self.spec.dropout.attention, bias)
+
+    def bias(self, a: la.SoftmaxAttention) -> Alibi | Buckets | None:
+        match a.position:
+            case lp.Alibi() as p:
+                return Alibi(a.heads, p.max_bias, p.order == "before_scale")
+            case lp.RelativeBuckets() as p:
+                return Buckets(p.buckets, p.max_distance, self.role == "encoder")
+        return None
 
     def heads(self, a: la.Heads) -> dict[str, Any]:
         """The fields that self and cross attention share."""
         heads, kv, c, cv = a.heads, _int(a.kv_heads), _int(a.head_dim), _int(a.v_head_dim)
-        return dict(
-            width=self.spec.d_model, heads=heads, kv_heads=kv, head_dim=c, v_head_dim=cv, clip=a.clip,
-            bias=_named(a.bias, ("q", "k", "v", "o")),
-            qk_norm=self.qk_norm(a.qk_norm, heads, kv, c) if a.qk_norm else None,
-            v_norm=norm(a.v_norm, cv) if a.v_norm else None,
-            out_norm=norm(a.out_norm, heads * cv) if a.out_norm else None,
-        )  # fmt: skip
+        return {
+            "width": self.spec.d_model, "heads": heads, "kv_heads": kv, "head_dim": c, "v_head_dim": cv, "clip": a.clip,
+            "bias": _named(a.bias, ("q", "k", "v", "o")),
+            "qk_norm": self.qk_norm(a.qk_norm, heads, kv, c) if a.qk_norm else None,
+            "v_norm": norm(a.v_norm, cv) if a.v_norm else None,
+            "out_norm": norm(a.out_norm, heads * cv) if a.out_norm else None,
+            "gate": OutputGate(a.gate.activation, a.gate.per == "head") if a.gate else None,
+        }  # fmt: skip
 
     def qk_norm(self, n: la.QKNorm, heads: int, kv: int, c: int) -> QKNorm:
         if n.over == "vector":
@@ -160,22 +198,77 @@ class _Site:
         each = n.over == "each_head"
         return QKNorm(norm(n.norm, c, heads if each else None), norm(n.norm, c, kv if each else None), "head", n.order)
 
-    def rope(self, a: la.SoftmaxAttention) -> Rope | None:
-        p = a.position
-        if not isinstance(p, lp.Rope):
-            return None
-        return Rope(p.dim or _int(a.head_dim), p.theta, p.pairing == "interleaved")
-
     # -------------------------------------------------------------------------------------------------------- ffn
 
-    def ffn(self, f: lf.Mlp | lf.Gated | lf.Moe) -> Mlp | Gated:
-        assert isinstance(f, lf.Mlp | lf.Gated), "not yet: refused by the check"
-        hidden = _int(f.width)
-        mid = norm(f.mid_norm, hidden) if f.mid_norm else None
-        d, p = self.spec.d_model, self.spec.dropout.ffn
+    def ffn(self, f: lf.Mlp | lf.Gated | lf.Moe) -> Mlp | Gated | Moe:
+        if isinstance(f, lf.Moe):
+            return self.moe(f)
+        return self.dense(f, _int(f.width), self.spec.d_model)
+
+    def dense(self, f: lf.Mlp | lf.Gated, hidden: int, width: int, experts: int | None = None) -> Mlp | Gated:
+        """An mlp or gated ffn of this size, or so many of them."""
+        mid, p = norm(f.mid_norm, hidden) if f.mid_norm else None, self.spec.dropout.ffn
         if isinstance(f, lf.Mlp):
-            return Mlp(d, hidden, f.activation, _named(f.bias, ("up", "down")), mid, p)
-        return Gated(d, hidden, f.activation, _named(f.bias, ("gate", "up", "down")), mid, p, f.clamp, f.up_shift)
+            return Mlp(width, hidden, f.activation, _named(f.bias, ("up", "down")), mid, p, experts)
+        bias = _named(f.bias, ("gate", "up", "down"))
+        return Gated(width, hidden, f.activation, bias, mid, p, experts, f.clamp, f.up_shift)
+
+    def moe(self, f: lf.Moe) -> Moe:
+        d, r, groups = self.spec.d_model, f.router, f.router.groups
+        routing = Routing(
+            f.top_k, r.score, r.normalize, r.scale, "logit" if r.selection_bias == "logit" else "score",
+            groups.count if groups else 1, groups.keep if groups else 1, groups.score if groups else "max",
+        )  # fmt: skip
+        latent = f.latent.dim if f.latent else None
+        return Moe(
+            width=d,
+            experts=f.experts,
+            expert=self.dense(f.expert, _int(f.expert.width), latent or d, f.experts),
+            routing=routing,
+            router_bias=r.bias,
+            selection_bias=r.selection_bias != "none",
+            weigh_input=r.applies_to == "input",
+            shared=self.dense(f.expert, _int(f.shared.width), d) if f.shared else None,
+            shared_gate=bool(f.shared and f.shared.gate == "sigmoid"),
+            latent=latent,
+            latent_norm=norm(f.latent.norm, f.latent.dim) if f.latent and f.latent.norm else None,
+        )
+
+
+# ------------------------------------------------------------------------------------------------------------- rotary
+
+
+def rotary(p: lp.Rope, head_dim: int) -> Rope:
+    """The rotation of a head's first channels."""
+    return Rope(p.dim or head_dim, p.theta, p.pairing == "interleaved", _scaling(p.scaling) if p.scaling else None)
+
+
+def _scaling(s: lp.RopeScaling) -> rotary_ops.Scaling:
+    match s:
+        case lp.LinearScaling():
+            return rotary_ops.Linear(s.factor)
+        case lp.NtkScaling():
+            return rotary_ops.Ntk(s.alpha)
+        case lp.ProportionalScaling():
+            return rotary_ops.Proportional(s.share, s.factor)
+        case lp.DynamicScaling():
+            return rotary_ops.Dynamic(s.factor, s.original_context)
+        case lp.RampScaling():
+            return rotary_ops.Ramp(s.factor, s.original_context, s.low_frequency, s.high_frequency)
+        case lp.YarnScaling():
+            m = rotary_ops.yarn_temperature(s.factor, s.mscale) if s.mscale_on == "rotation" else 1.0
+            return rotary_ops.Yarn(s.factor, s.original_context, s.beta_fast, s.beta_slow, s.truncate, m)
+        case lp.LongRopeScaling():
+            m = rotary_ops.longrope_temperature(s.factor or 1.0, s.original_context)
+            return rotary_ops.LongRope(s.original_context, s.short, s.long, m)
+
+
+def score_temperature(position: object) -> float:
+    """m² where a yarn scaling puts its temperature on the scores, otherwise 1."""
+    s = position.scaling if isinstance(position, lp.Rope) else None
+    if isinstance(s, lp.YarnScaling) and s.mscale_on == "scores":
+        return rotary_ops.yarn_temperature(s.factor, s.mscale) ** 2
+    return 1.0
 
 
 # ------------------------------------------------------------------------------------------------ embedding and heads

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from archspec.ops.bind import Bound, LeafRef
+from archspec.ops.bind import Bound, LeafRef, SlotRef
 from archspec.ops.head import LmHead
 from archspec.ops.model import Model
-from archspec.ops.words import Activation, Rope, Scores, Sinusoid
+from archspec.ops.words import Activation, Rope, Routing, Scores, Sinusoid, Temperature
 
 from .flops import B, Counter, Lengths, M, Shape, T
 from .parameters import count_parameters
@@ -144,6 +144,12 @@ class Saved(Counter):
     def merge_heads(self, x: Shape) -> Shape:
         return Held(super().merge_heads(x), getattr(x, "storage", None))
 
+    def split(self, x: Shape, widths: tuple[int, ...]) -> Sequence[Shape]:
+        return [Held(each, getattr(x, "storage", None)) for each in super().split(x, widths)]
+
+    def concat(self, a: Shape, b: Shape) -> Shape:
+        return Held(super().concat(a, b))
+
     # ---- elementwise
 
     def add(self, a: Shape, b: Shape) -> Shape:
@@ -152,6 +158,10 @@ class Saved(Counter):
     def mul(self, a: Shape, b: Shape) -> Shape:
         self.keep(a, b)
         return Held(a)
+
+    def mul_heads(self, x: Shape, g: Shape) -> Shape:
+        self.keep(x, g)
+        return Held(x)
 
     def scale(self, x: Shape, by: float) -> Shape:
         return Held(x)
@@ -187,20 +197,48 @@ class Saved(Counter):
     def rope(self, x: Shape, positions: Shape, rope: Rope) -> Shape:
         return Held(x)
 
+    def temper(self, x: Shape, positions: Shape, temperature: Temperature) -> Shape:
+        return Held(x)
+
     # ---- attention
 
-    def attend(self, q: Shape, k: Shape, v: Shape, scores: Scores, cache: tuple[Any, Any] | None = None) -> Shape:
+    def attend(
+        self,
+        q: Shape,
+        k: Shape,
+        v: Shape,
+        scores: Scores,
+        cache: tuple[Any, Any] | None = None,
+        *,
+        table: LeafRef | None = None,
+        sinks: LeafRef | None = None,
+    ) -> Shape:
         b, h, t, _ = q
         y = Held(super().attend(q, k, v, scores, None))
         self.keep(q, k, v, y)
-        if scores.softcap:
+        if scores.softcap or sinks:
             self.add_bytes(Poly.product((b, h, t, k[2])) * (2 * self.width))  # capped scores and probabilities
         else:
             self.add_bytes(Poly.product((b, h, t)) * 4)  # log-sum-exp, float32
         return y
 
+    def remember(self, x: Shape, slot: SlotRef) -> Shape:
+        return x
+
     def once(self, slots: Sequence[Any], make: Callable[[], Sequence[Shape]]) -> Sequence[Shape]:
         return make()
+
+    # ---- experts
+
+    def route(self, x: Shape, w: LeafRef, bias: LeafRef | None, routing: Routing) -> tuple[Shape, Shape]:
+        weights, chosen = super().route(x, w, bias, routing)
+        self.keep(x, Held((*x[:-1], w.leaf.out)), kept := Held(weights))  # type: ignore[union-attr]
+        return kept, chosen
+
+    def experts(self, x: Shape, weights: Shape, chosen: Shape, on_input: bool, body: Callable[[Shape], Shape]) -> Shape:
+        y = body(Held((*x[:-1], chosen[-1], x[-1])))
+        self.keep(y)  # times its weight
+        return Held((*y[:-2], y[-1]))
 
     # ---- structure
 

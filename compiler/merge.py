@@ -11,22 +11,20 @@ which overrides changed nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from archspec.diagnostics import Place
 
 from .grammar import Shape
 from .nodes import Node, is_none, kind_of
 
 
-@dataclass(slots=True)
 class Trace:
     """What merging knows and validation cannot see. Keyed by the place of a mapping."""
 
-    afresh: dict[Place, tuple[str, str]] = field(default_factory=dict)  # the kind before, the kind now
-    over_none: dict[Place, Place] = field(default_factory=dict)  # where the `none` was said
-    repeated: dict[Place, Node] = field(default_factory=dict)  # an override of the value that was there already
-    absent: dict[Place, tuple[str, Node]] = field(default_factory=dict)  # a `none` over nothing, and its path
+    def __init__(self) -> None:
+        self.afresh: dict[Place, tuple[str, str]] = {}  # the kind before, the kind now
+        self.over_none: dict[Place, Place] = {}  # where the `none` was said
+        self.repeated: dict[Place, Node] = {}  # an override of the value that was there already
+        self.absent: dict[Place, tuple[str, Node]] = {}  # a `none` over nothing, and its path
 
 
 _DERIVED_IF_ABSENT = frozenset({"final_norm", "cross_attention", "latent_norm"})
@@ -65,7 +63,7 @@ def _merge_mappings(base: Node, over: Node, shape: Shape, trace: Trace | None, p
         return over
     if not isinstance(over.value, dict) and not isinstance(base.value, dict):
         _note_repeat(base, over, trace)
-    shapes = shape.keys(now or before)
+    shapes = shape.keys_of(now or before)
     merged = dict(lower.value)
     for key, child in upper.value.items():
         below = merged.get(key)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from archspec.diagnostics import Diagnostic, Place
@@ -20,15 +19,18 @@ Mapping: TypeAlias = "dict[str, Node]"
 Value: TypeAlias = "int | float | bool | str | Null | list[Node] | dict[str, Node]"
 
 
-@dataclass(slots=True, eq=False)
 class Node:
-    """A value, the place where it was written, and the key it stands under. Never changed once made."""
+    """A value, the place where it was written, and the key it stands under. Never changed once made.
 
-    value: Value
-    place: Place
-    key: Place | None = None
-    bad: bool = False  # reported already: what follows from it is not reported again
-    quoted: bool = False
+    `bad`: its fault is reported already, and what follows from it is not reported again.
+    """
+
+    __slots__ = ("bad", "key", "place", "quoted", "value")
+
+    def __init__(
+        self, value: Value, place: Place, key: Place | None = None, bad: bool = False, quoted: bool = False
+    ) -> None:
+        self.value, self.place, self.key, self.bad, self.quoted = value, place, key, bad, quoted
 
     @property
     def mapping(self) -> Mapping:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from archspec.ops.base import Op, tensors, walk
+from archspec.ops.base import Op, Tensor, own_tensors, tensors, walk
 from archspec.ops.leaves import Slot
 from archspec.ops.model import Model
+from archspec.ops.moe import Moe
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,8 @@ class LayerRun:
     last: int
     #: Parameters of one such layer, by component.
     by_component: dict[str, int]
+    #: Of these, what one token does not use.
+    idle: int
     #: Do these layers use the weights of an earlier one?
     shared: bool
 
@@ -61,25 +64,29 @@ TABLES = ("token_embedding", "position_embedding", "token_type_embedding")
 def count_parameters(model: Model) -> Parameters:
     """Add up the leaves. Equal layers are walked once and multiplied, so that depth costs nothing."""
     sizes: dict[str, int] = {}
-    untied = 0
+    untied = idle = 0
     runs: list[LayerRun] = []
     for name, stack in model.stacks().items():
         for run in _runs(name, stack.layers, stack.owners):
             runs.append(run)
             untied += run.count * run.total
+            idle += 0 if run.shared else run.count * run.idle
             for component, n in run.by_component.items():
                 _add(sizes, component, 0 if run.shared else n * run.count)
+        for path, (_, tensor) in stack.shared_leaves().items():
+            if stack.owners[int(path.split(".")[1])] == int(path.split(".")[1]):
+                _add(sizes, tensor.component, -tensor.size)
     ties = {path: to for path, to in model.ties.items() if ".layers." not in path}
     for t in _outside_layers(model):
         untied += t.size
         _add(sizes, t.component, 0 if t.path in ties else t.size)
     total = sum(sizes.values())
     embedding = sum(sizes.get(c, 0) for c in TABLES)
-    return Parameters(total, embedding, total, untied, _ordered(sizes), tuple(runs), ties)
+    return Parameters(total, embedding, total - idle, untied, _ordered(sizes), tuple(runs), ties)
 
 
 def _runs(stack: str, layers: tuple[Op, ...], owners: tuple[int, ...]) -> Iterator[LayerRun]:
-    sizes: dict[int, dict[str, int]] = {}
+    sizes: dict[int, tuple[dict[str, int], int]] = {}
     start = 0
     for i in range(1, len(layers) + 1):
         shared = owners[start] != start
@@ -87,15 +94,24 @@ def _runs(stack: str, layers: tuple[Op, ...], owners: tuple[int, ...]) -> Iterat
             continue
         op = layers[start]
         if id(op) not in sizes:
-            counted: dict[str, int] = {}
-            for t in tensors(op):
-                _add(counted, t.component, t.size)
-            sizes[id(op)] = counted
-        yield LayerRun(stack, start, i - 1, sizes[id(op)], shared)
+            sizes[id(op)] = _sizes(op)
+        yield LayerRun(stack, start, i - 1, *sizes[id(op)], shared)
         start = i
 
 
-def _outside_layers(model: Model):  # type: ignore[no-untyped-def]
+def _sizes(layer: Op) -> tuple[dict[str, int], int]:
+    """Parameters of a layer by component, and how many of them a token leaves alone: those of experts it does not choose."""
+    counted: dict[str, int] = {}
+    idle = 0
+    for _, op, component in walk(layer):
+        for t in own_tensors(op, component=component):
+            _add(counted, t.component, t.size if t.trained else 0)
+        if isinstance(op, Moe):
+            idle += sum(t.size for t in tensors(op.expert)) // op.experts * (op.experts - op.routing.k)
+    return counted, idle
+
+
+def _outside_layers(model: Model) -> Iterator[Tensor]:
     for name, stack in model.stacks().items():
         yield from tensors(stack.embedding, f"{name}.embedding.")
         if stack.final_norm:

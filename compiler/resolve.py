@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from archspec.diagnostics import Diagnostic
 from archspec.errors import SpecError
@@ -22,8 +22,7 @@ from .source import Source
 from .validate import validate
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(NamedTuple):
     """A complete spec, what is doubtful about it, and where its values were written."""
 
     spec: Spec

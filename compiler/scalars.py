@@ -6,12 +6,11 @@ import re
 
 from .nodes import NULL, Value
 
-_INT = re.compile(r"[-+]?[0-9]+\Z")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?\Z")
-_LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+\Z")
-_SEXAGESIMAL = re.compile(r"[-+]?[0-9]+(?::[0-5]?[0-9])+(?:\.[0-9]*)?\Z")
-_BASED = re.compile(r"[-+]?0[xXbBoO][0-9a-fA-F_]+\Z")
-_GROUPED = re.compile(r"[-+]?[0-9]+(?:_[0-9]+)+\Z")
+_SEXAGESIMAL = r"[-+]?[0-9]+(?::[0-5]?[0-9])+(?:\.[0-9]*)?"
+_BASED = r"[-+]?0[xXbBoO][0-9a-fA-F_]+"
+_GROUPED = r"[-+]?[0-9]+(?:_[0-9]+)+"
+_DIGITS = frozenset("0123456789")
+_FLOAT = frozenset("0123456789.eE+-")
 _NOT_FINITE = frozenset(
     sign + word for sign in ("", "+", "-") for word in (".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN")
 )
@@ -49,18 +48,25 @@ def resolve_plain(text: str) -> Value:
         return _WORDS[text]
     if text[0] not in "+-.0123456789":
         return text
-    if _LEADING_ZERO.match(text):
-        digits = text.replace("_", "")
-        raise AmbiguousError(
-            f"{text} is octal to some readers of YAML and decimal to others",
-            f'write {int(digits)}, or "{text}" in quotes to mean the text',
-            int(digits),
-        )
-    if _INT.match(text):
-        return _integer(text)
-    if _FLOAT.match(text):
+    digits = text[1:] if text[0] in "+-" else text
+    if digits and _DIGITS.issuperset(digits.replace("_", "") or "_"):
+        return _whole(text, digits)
+    if _FLOAT.issuperset(text):
         return _float(text)
     return _refused(text)
+
+
+def _whole(text: str, digits: str) -> Value:
+    if digits[0] == "_" or digits[-1] == "_":
+        return text
+    if len(digits) > 1 and digits[0] == "0":
+        number = int(digits.replace("_", "")[:18])
+        raise AmbiguousError(
+            f"{_short(text)} is octal to some readers of YAML and decimal to others",
+            f'write {number}, or "{_short(text)}" in quotes to mean the text',
+            number,
+        )
+    return _refused(text) if "_" in digits else _integer(text)
 
 
 def _integer(text: str) -> int:
@@ -69,25 +75,28 @@ def _integer(text: str) -> int:
     return int(text)
 
 
-def _float(text: str) -> float:
-    value = float(text)
+def _float(text: str) -> Value:
+    try:
+        value = float(text)
+    except ValueError:  # +-1, 1.2.3, e5: words
+        return text
     if value in (float("inf"), float("-inf")):
         raise AmbiguousError(f"{_short(text)} is too large for a float", "write a smaller number", 1.0)
     return value
 
 
 def _refused(text: str) -> Value:
-    if _SEXAGESIMAL.match(text):
+    if re.fullmatch(_SEXAGESIMAL, text):
         raise AmbiguousError(
             f"{_short(text)} is a number in base 60 to some readers of YAML and text to others",
             f'put it in quotes: "{_short(text)}"',
             text,
         )
-    if _BASED.match(text):
+    if re.fullmatch(_BASED, text):
         raise AmbiguousError(
             f"{_short(text)} is a number to some readers of YAML and text to others", "write it in decimal", 1
         )
-    if _GROUPED.match(text):
+    if re.fullmatch(_GROUPED, text):
         raise AmbiguousError(
             f"{_short(text)} is a number to some readers of YAML and text to others",
             f"write {_short(text.replace('_', ''))}",

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice, pairwise
 from typing import Any
 
 from archspec.language.base import Node as Model
@@ -24,7 +25,7 @@ def show(spec: Spec) -> str:
     entries = _plain(spec)
     for name, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
         if stack is not None:
-            entries[name] = _stack(stack)
+            entries[name] = _stack(stack, name == "decoder" and spec.encoder is not None)
     return "".join(f"{line}\n" for line in _block(entries, 0))
 
 
@@ -51,13 +52,14 @@ def _value(value: Any) -> Any:
 # -------------------------------------------------------------------------------------------------------------- stacks
 
 
-def _stack(stack: Stack) -> dict[str, Any]:
-    """`layers` and what all layers share; an entry holds only what differs."""
+def _stack(stack: Stack, crosses: bool) -> dict[str, Any]:
+    """`layers` and what all layers share; an entry holds only what differs. Only a stack that crosses to another says how."""
     layers = [_layer(layer) for layer in _leaves(stack.layers)]
-    shared = {key: common for key in BLOCK_KEYS if (common := _common([layer.get(key) for layer in layers])) is not None}
+    keys = [key for key in BLOCK_KEYS if crosses or key != "cross_attention"]
+    shared = {key: common for key in keys if (common := _common([layer[key] for layer in layers])) is not None}
     only = stack.layers[0]
     single = len(stack.layers) == 1 and isinstance(only, Layer) and only.weights == "own"
-    rows: Any = only.repeat if single else [_entry(entry, shared) for entry in stack.layers]
+    rows: Any = only.repeat if single else [_entry(entry, shared, keys) for entry in stack.layers]
     return {"layers": rows, "final_norm": "none" if stack.final_norm is None else _value(stack.final_norm), **shared}
 
 
@@ -85,28 +87,26 @@ def _common(values: list[Any]) -> Any:
         return first
     if not all(isinstance(value, dict) and value.get("kind") == first.get("kind") for value in values):
         return None
-    return {key: part for key, part in first.items() if all(value.get(key) == part for value in values)} or None
+    parts = {key: _common([value.get(key) for value in values]) for key in first}
+    return {key: part for key, part in parts.items() if part is not None} or None
 
 
-def _entry(entry: Entry, shared: dict[str, Any]) -> dict[str, Any]:
+def _entry(entry: Entry, shared: dict[str, Any], keys: list[str]) -> dict[str, Any]:
     head: dict[str, Any] = {"repeat": entry.repeat}
     if entry.weights == "shared":
         head["weights"] = "shared"
     if isinstance(entry, Group):
-        return {**head, "layers": [_entry(inner, shared) for inner in entry.layers]}
-    return {**head, **_own(_layer(entry), shared)}
+        return {**head, "layers": [_entry(inner, shared, keys) for inner in entry.layers]}
+    return {**head, **_own(_layer(entry), shared, keys)}
 
 
-def _own(layer: dict[str, Any], shared: dict[str, Any]) -> dict[str, Any]:
+def _own(value: dict[str, Any], shared: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
     """What a layer says that not all layers say."""
     own: dict[str, Any] = {}
-    for key, value in layer.items():
-        common = shared.get(key)
-        if value == common:
-            continue
-        if isinstance(value, dict) and isinstance(common, dict):
-            value = {name: part for name, part in value.items() if common.get(name) != part}
-        own[key] = value
+    for key in keys:
+        part, common = value[key], shared.get(key)
+        if part != common:
+            own[key] = _own(part, common, part) if isinstance(part, dict) and isinstance(common, dict) else part
     return own
 
 
@@ -146,6 +146,8 @@ def _flow(value: Any) -> str:
         return "[" + ", ".join(_flow(item) for item in value) + "]"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
     return _text(value) if isinstance(value, str) else repr(value)
 
 
@@ -169,23 +171,26 @@ def show_layers(spec: Spec) -> str:
     """The layers of each stack by index, counted from 0: those that are equal on one line, with what sets them apart."""
     lines: list[str] = []
     for name, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
-        if stack is None:
-            continue
-        described = _stack(stack)
-        shared = {key: described[key] for key in BLOCK_KEYS if key in described}
-        found: dict[str, list[range]] = {}
-        total = 0
-        for count, (span, layer) in enumerate(_spans(stack.layers, 0)):
-            total = span.stop
-            if count < _MOST_RUNS:
-                own = _own(_layer(layer), shared)
-                found.setdefault(_flow(own)[1:-1] or "all equal", []).append(span)
-            else:
-                break
-        lines.append(f"{name}: {_depth(stack.layers)} layers" + (f", the first {total}:" if total < _depth(stack.layers) else ""))
-        width = max(len(_indices(spans)) for spans in found.values())
-        lines += [f"  {_indices(spans):<{width}}  {what}" for what, spans in found.items()]
+        if stack is not None:
+            lines += _by_index(name, stack, name == "decoder" and spec.encoder is not None)
     return "".join(f"{line}\n" for line in lines)
+
+
+def _by_index(name: str, stack: Stack, crosses: bool) -> list[str]:
+    described = _stack(stack, crosses)
+    keys = [key for key in BLOCK_KEYS if crosses or key != "cross_attention"]
+    found: dict[str, list[range]] = {}
+    shown = 0
+    for span, layer in islice(_spans(stack.layers, 0), _MOST_RUNS):
+        own = _flow(_own(_layer(layer), described, keys))[1:-1]
+        found.setdefault(own or "all equal" if layer.weights == "own" else f"{own} weights: shared".strip(), []).append(
+            span
+        )
+        shown = span.stop
+    depth = _depth(stack.layers)
+    head = f"{name}: {depth} layers" + (f", of them the first {shown}" if shown < depth else "")
+    width = max(len(_indices(spans)) for spans in found.values())
+    return [head, *(f"  {_indices(spans):<{width}}  {what}" for what, spans in found.items())]
 
 
 def _depth(entries: tuple[Entry, ...]) -> int:
@@ -213,7 +218,7 @@ def _indices(spans: list[range]) -> str:
         else:
             joined.append(span)
     starts = [span.start for span in joined]
-    steps = {b - a for a, b in zip(starts, starts[1:], strict=False)}
+    steps = {b - a for a, b in pairwise(starts)}
     words = [str(span.start) if len(span) == 1 else f"{span.start}-{span.stop - 1}" for span in joined]
     if len(words) > 4 and len(steps) == 1 and len({len(span) for span in joined}) == 1:
         words = [*words[:2], "…", words[-1]]

@@ -126,6 +126,7 @@ class LatentAttention(Sublayer):
     scale: Scale = Field("1/sqrt(head_dim)", description="of the scores; head_dim is nope + rope")
     position: Annotated[Rope | NoPosition, Field(discriminator="kind"), tagged()] = Field(description="rope or none")
     window: Window = Field(None, description="an integer, or {kind: chunk, size}")
+    temperature: Annotated[Temperature | None, Absent] = Field(None, description="q grows with its position")
 
 
 Attention = Annotated[SoftmaxAttention | LatentAttention, Field(discriminator="kind"), tagged("softmax")]

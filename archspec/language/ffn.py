@@ -78,6 +78,13 @@ class SharedExpert(Node):
     gate: Literal["none", "sigmoid"] = Field("none", description="sigmoid: times sigmoid(linear x)")
 
 
+class LatentExperts(Node):
+    """the experts work on norm(down x), `dim` wide, and their sum is widened again"""
+
+    dim: Positive = Field(description="width of the experts' input and output")
+    norm: MaybeNorm = Field(None, description="of the narrowed x")
+
+
 Expert = Annotated[Mlp | Gated, Field(discriminator="kind"), tagged()]
 
 
@@ -90,6 +97,7 @@ class Moe(Sublayer):
     expert: Expert = Field(description="an mlp or gated ffn")
     router: Router = Field(description="how experts are chosen and weighted")
     shared: Annotated[SharedExpert | None, Absent] = Field(None, description="an expert every token takes")
+    latent: Annotated[LatentExperts | None, Absent] = Field(None, description="experts narrower than d_model")
 
 
 Ffn = Annotated[Mlp | Gated | Moe, Field(discriminator="kind"), tagged()]

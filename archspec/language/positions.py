@@ -48,6 +48,21 @@ class LinearScaling(Node):
     factor: PositiveFloat = Field(description="how many times longer the context becomes")
 
 
+class NtkScaling(Node):
+    """theta · alpha^(dim / (dim - 2))"""
+
+    kind: Literal["ntk"] = "ntk"
+    alpha: PositiveFloat = Field(description="how far the base is stretched")
+
+
+class ProportionalScaling(Node):
+    """the first share of the pairs turns (and is divided by factor), the rest does not turn"""
+
+    kind: Literal["proportional"] = "proportional"
+    share: Annotated[float, Field(gt=0, le=1)] = Field(description="of the pairs that turn")
+    factor: PositiveFloat = Field(1.0, description="divides their frequencies")
+
+
 class DynamicScaling(Node):
     """theta grows with the length of the run once it passes original_context (NTK)"""
 
@@ -96,7 +111,9 @@ class LongRopeScaling(Node):
 
 
 RopeScaling = Annotated[
-    LinearScaling | DynamicScaling | RampScaling | YarnScaling | LongRopeScaling, Field(discriminator="kind"), tagged()
+    LinearScaling | NtkScaling | ProportionalScaling | DynamicScaling | RampScaling | YarnScaling | LongRopeScaling,
+    Field(discriminator="kind"),
+    tagged(),
 ]
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from .base import Children, Op
-from .leaves import Leaf, Linear, Slot, Stream
+from .leaves import Leaf, Linear, Slot, Stream, Table, Vector
 from .norms import Norm
-from .words import Rope, Scope, Scores, V, Words
+from .words import Activation, Buckets, Rope, Scope, Scores, Temperature, V, Words
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,14 @@ class QKNorm:
     def at(self, *site: str) -> bool:
         """Does it stand at this site: (`vector`) or (`head`, order)?"""
         return (self.over, self.order)[: len(site)] == site
+
+
+@dataclass(frozen=True)
+class OutputGate:
+    """merged heads · activation(linear x), a value a channel or a head."""
+
+    activation: Activation
+    per_head: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,15 +50,20 @@ class _Heads(Op):
     qk_norm: QKNorm | None = None
     v_norm: Norm | None = None
     out_norm: Norm | None = None
+    gate: OutputGate | None = None
 
     def leaves(self) -> Mapping[str, Leaf]:
         q, k, v = self.heads * self.head_dim, self.kv_heads * self.head_dim, self.kv_heads * self.v_head_dim
-        return {
+        leaves: dict[str, Leaf] = {
             "q": Linear(self.width, q, "q" in self.bias),
             "k": Linear(self.width, k, "k" in self.bias),
             "v": Linear(self.width, v, "v" in self.bias),
             "o": Linear(self.heads * self.v_head_dim, self.width, "o" in self.bias, residual=True),
         }
+        if self.gate:
+            values = self.heads if self.gate.per_head else self.heads * self.v_head_dim
+            leaves["gate"] = Linear(self.width, values)
+        return leaves
 
     def children(self) -> Children:
         norms = {"v_norm": self.v_norm, "out_norm": self.out_norm}
@@ -88,9 +101,17 @@ class _Heads(Op):
         v = t.split_heads(self.clipped(t, t.linear(x, w.v)), self.kv_heads, self.v_head_dim)  # B K T C'
         return w.v_norm(t, v) if self.v_norm else v
 
-    def output(self, t: Words[V], w: Scope, y: V) -> V:
+    def output(self, t: Words[V], w: Scope, x: V, y: V) -> V:
+        """x B T D is what the gate reads, y B H T C' the heads."""
+        gate = t.activate(t.linear(x, w.gate), self.gate.activation) if self.gate else None
+        if gate is not None and self.gate and self.gate.per_head:
+            y = t.mul_heads(y, gate)
         y = t.merge_heads(y)  # B T H·C'
-        return t.linear(w.out_norm(t, y) if self.out_norm else y, w.o)
+        if self.out_norm:
+            y = w.out_norm(t, y)
+        if gate is not None and self.gate and not self.gate.per_head:
+            y = t.mul(y, gate)
+        return t.linear(y, w.o)
 
 
 @dataclass(frozen=True)
@@ -99,6 +120,21 @@ class Attention(_Heads):
 
     #: A decoder's keys and values are kept between calls.
     cached: bool = True
+    sinks: bool = False
+    temperature: Temperature | None = None
+    #: Is the table of a bucketed bias one for the whole stack?
+    table_of_stack: bool = False
+
+    def stack_leaves(self) -> tuple[str, ...]:
+        return ("table",) if self.table_of_stack else ()
+
+    def leaves(self) -> Mapping[str, Leaf]:
+        leaves = dict(super().leaves())
+        if isinstance(self.scores.bias, Buckets):
+            leaves["table"] = Table(self.scores.bias.count, self.heads)
+        if self.sinks:
+            leaves["sinks"] = Vector((self.heads,), 0.0)
+        return leaves
 
     def state(self) -> Mapping[str, Slot]:
         if not self.cached:
@@ -114,8 +150,14 @@ class Attention(_Heads):
         q = self.queries(t, w, x, stream)  # B H T C
         k = self.keys(t, w, x, stream)  # B K T C
         v = self.values(t, w, x)  # B K T C'
-        y = t.attend(q, k, v, self.scores, (w.key, w.value) if self.cached else None)  # B H T C'
-        return self.output(t, w, y)
+        if self.temperature:
+            q = t.temper(q, t.positions(stream), self.temperature)
+        cache = (w.key, w.value) if self.cached else None
+        learned = {"table": w.table} if isinstance(self.scores.bias, Buckets) else {}
+        if self.sinks:
+            learned["sinks"] = w.sinks
+        y = t.attend(q, k, v, self.scores, cache, **learned)  # B H T C'
+        return self.output(t, w, x, y)
 
 
 @dataclass(frozen=True)
@@ -136,4 +178,4 @@ class CrossAttention(_Heads):
         k, v = t.once(
             (w.key, w.value), lambda: (self.keys(t, w, memory, "source"), self.values(t, w, memory))
         )  # B K M C, B K M C'
-        return self.output(t, w, t.attend(q, k, v, self.scores))
+        return self.output(t, w, x, t.attend(q, k, v, self.scores))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
-from .leaves import Leaf, Slot
+from .leaves import Leaf, Slot, Vector
 
 Children = Mapping[str, "Op | tuple[Op, ...]"]
 
@@ -31,6 +31,10 @@ class Op:
         """Name -> what it stores."""
         return {}
 
+    def stack_leaves(self) -> tuple[str, ...]:
+        """Names of the leaves that all layers of a stack share: those of the first layer that has them."""
+        return ()
+
     def children(self) -> Children:
         """Name -> operation, or operations in order."""
         return {}
@@ -53,6 +57,11 @@ class Tensor:
     def size(self) -> int:
         """Elements."""
         return prod(self.shape)
+
+    @property
+    def trained(self) -> bool:
+        """Is it a parameter, or a buffer that is stored beside them?"""
+        return not isinstance(self.leaf, Vector) or self.leaf.trained
 
 
 def walk(op: Op, path: str = "", component: str = "") -> Iterator[tuple[str, Op, str]]:

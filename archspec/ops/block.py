@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from .base import Children, Op
+from .base import Children, Op, Tensor, own_tensors, walk
 from .embedding import Embedding
 from .norms import Norm
 from .words import Scope, V, Words
@@ -114,6 +114,27 @@ class Stack(Op):
     def children(self) -> Children:
         norm = {"final_norm": self.final_norm} if self.final_norm else {}
         return {"embedding": self.embedding, "layers": self.layers, **norm}
+
+    def shared_leaves(self) -> dict[str, tuple[str, Tensor]]:
+        """Path of a leaf's tensor that is an earlier layer's -> the path of that one, and the tensor. Paths from this stack."""
+        first: dict[str, str] = {}
+        shared: dict[str, tuple[str, Tensor]] = {}
+        names: dict[int, list[Tensor]] = {}
+        for i, layer in enumerate(self.layers):
+            if id(layer) not in names:
+                names[id(layer)] = [
+                    t
+                    for path, op, _ in walk(layer)
+                    if (of_stack := op.stack_leaves())
+                    for t in own_tensors(op, path)
+                    if t.path.removeprefix(path).split(".")[0] in of_stack
+                ]
+            for t in names[id(layer)]:
+                path = f"layers.{i}.{t.path}"
+                owner = first.setdefault(t.path, path)
+                if owner != path:
+                    shared[path] = owner, t
+        return shared
 
     def forward(self, t: Words[V], w: Scope, ids: V, memory: V | None = None) -> V:
         x = w.embedding(t, ids)  # B T D

@@ -22,12 +22,17 @@ class _Ffn(Op):
     bias: tuple[str, ...] = ()
     mid_norm: Norm | None = None
     dropout: float = 0.0
+    #: Stacked over so many experts: what a mixture of experts holds.
+    experts: int | None = None
 
     def children(self) -> Children:
         return {"mid_norm": self.mid_norm} if self.mid_norm else {}
 
-    def up(self, name: str) -> Linear:
-        return Linear(self.width, self.hidden, name in self.bias)
+    def widening(self, name: str) -> Linear:
+        return Linear(self.width, self.hidden, name in self.bias, experts=self.experts)
+
+    def narrowing(self) -> Linear:
+        return Linear(self.hidden, self.width, "down" in self.bias, residual=True, experts=self.experts)
 
     def narrowed(self, t: Words[V], w: Scope, h: V) -> V:
         """B T F -> B T D"""
@@ -40,7 +45,7 @@ class Mlp(_Ffn):
     """down( act( up x ) )    (arXiv 1706.03762, section 3.3)."""
 
     def leaves(self) -> Mapping[str, Leaf]:
-        return {"up": self.up("up"), "down": Linear(self.hidden, self.width, "down" in self.bias, residual=True)}
+        return {"up": self.widening("up"), "down": self.narrowing()}
 
     def forward(self, t: Words[V], w: Scope, x: V) -> V:
         return self.narrowed(t, w, t.activate(t.linear(x, w.up), self.activation))
@@ -54,8 +59,7 @@ class Gated(_Ffn):
     up_shift: float = 0.0
 
     def leaves(self) -> Mapping[str, Leaf]:
-        down = Linear(self.hidden, self.width, "down" in self.bias, residual=True)
-        return {"gate": self.up("gate"), "up": self.up("up"), "down": down}
+        return {"gate": self.widening("gate"), "up": self.widening("up"), "down": self.narrowing()}
 
     def forward(self, t: Words[V], w: Scope, x: V) -> V:
         gate, up = t.linear(x, w.gate), t.linear(x, w.up)  # B T F

@@ -11,16 +11,21 @@ Stream = Literal["tokens", "source"]
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """y = x Wᵀ + b. Weight (out, inp), bias (out,). `residual`: it writes into the residual stream."""
+    """y = x Wᵀ + b. Weight (out, inp), bias (out,). `residual`: it writes into the residual stream.
+
+    `experts`: so many of them, stacked along a first axis; which one a row meets is decided by `experts(...)` around it.
+    """
 
     inp: int
     out: int
     bias: bool = False
     residual: bool = False
+    experts: int | None = None
 
     def tensors(self) -> dict[str, tuple[int, ...]]:
-        tensors: dict[str, tuple[int, ...]] = {".weight": (self.out, self.inp)}
-        return {**tensors, ".bias": (self.out,)} if self.bias else tensors
+        stacked = () if self.experts is None else (self.experts,)
+        tensors: dict[str, tuple[int, ...]] = {".weight": (*stacked, self.out, self.inp)}
+        return {**tensors, ".bias": (*stacked, self.out)} if self.bias else tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +41,11 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """A learned vector (or one vector a head: H 1 C), from a constant."""
+    """A learned vector (or one vector a head: H 1 C), from a constant. Not `trained`: a buffer, stored and not a parameter."""
 
     shape: tuple[int, ...]
     init: float
+    trained: bool = True
 
     def tensors(self) -> dict[str, tuple[int, ...]]:
         return {"": self.shape}

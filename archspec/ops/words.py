@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
 from .leaves import Stream
+from .rotary import Rope as Rope
 
 V = TypeVar("V")
 
@@ -37,26 +38,69 @@ class Mask:
 
 
 @dataclass(frozen=True, slots=True)
+class Alibi:
+    """-slope_h · (i - j) on the scores, |i - j| where both sides are seen    (Press et al. 2021, arXiv 2108.12409).
+
+    Slopes are 2^(-max_bias (h + 1) / H); where H is no power of two, those of the power below it, then every other one of
+    twice that power, as the paper's code has it.
+    """
+
+    heads: int
+    max_bias: float = 8.0
+    #: Is the bias scaled like q · k?
+    scaled: bool = False
+
+    def slopes(self) -> list[float]:
+        """One number a head."""
+        power = 1 << (self.heads.bit_length() - 1)
+        slopes = [2.0 ** (-self.max_bias * (h + 1) / power) for h in range(power)]
+        between = [2.0 ** (-self.max_bias * (h + 1) / (2 * power)) for h in range(0, 2 * power, 2)]
+        return (slopes + between)[: self.heads]
+
+
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """table[bucket(j - i), h] on the scores: near distances one by one, far ones in log-spaced buckets    (arXiv 1910.10683)."""
+
+    count: int
+    max_distance: int
+    two_sided: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Scores:
-    """softmax( cap · tanh(scale · q kᵀ / cap) + mask ), with dropout of the probabilities while training."""
+    """softmax( cap · tanh(scale · q kᵀ / cap) + bias + mask ), with dropout of the probabilities while training."""
 
     mask: Mask
     scale: float
     softcap: float | None = None
     dropout: float = 0.0
+    bias: Alibi | Buckets | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Rope:
-    """Rotary positions: channel pairs turn by position · theta^(-2i/dim)    (arXiv 2104.09864)."""
+class Temperature:
+    """1 + slope · ln(1 + floor((position + 1) / period)), times a query    (Llama 4)."""
 
-    dim: int
-    theta: float = 10000.0
-    interleaved: bool = False
+    slope: float
+    period: int
 
-    def frequencies(self) -> list[float]:
-        """Radians per position for each of the dim/2 pairs, in float64."""
-        return [self.theta ** (-2.0 * i / self.dim) for i in range(self.dim // 2)]
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """s = score(logits); chosen = top k of s + selection bias; weight = scale · s[chosen] (/ their sum).
+
+    `bias_on`: where the selection bias is added. Groups: experts in equal groups, only the best `keep` may be chosen from.
+    """
+
+    k: int
+    score: Literal["softmax", "sigmoid"]
+    normalize: bool
+    scale: float = 1.0
+    bias_on: Literal["score", "logit"] = "score"
+    groups: int = 1
+    keep: int = 1
+    group_score: Literal["max", "top2_sum"] = "max"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +162,25 @@ class Words(Protocol[V]):
         """B H T C -> B T H·C"""
         ...
 
+    def split(self, x: V, widths: tuple[int, ...]) -> Sequence[V]:
+        """... ΣC -> ... C each, along the last axis"""
+        ...
+
+    def concat(self, a: V, b: V) -> V:
+        """B H T C, B (H or 1) T C' -> B H T C + C': one head of b serves all of a's"""
+        ...
+
     # ---- elementwise
     def add(self, a: V, b: V) -> V:
         """a + b, same shape"""
         ...
 
     def mul(self, a: V, b: V) -> V:
-        """a · b, same shape"""
+        """a · b, same shape, or b with 1 in its last place"""
+        ...
+
+    def mul_heads(self, x: V, g: V) -> V:
+        """B H T C, B T H -> B H T C: each head times its own number"""
         ...
 
     def scale(self, x: V, by: float) -> V:
@@ -168,16 +224,47 @@ class Words(Protocol[V]):
         """B H T C, B T -> B H T C: the first rope.dim channels turned, the rest passed"""
         ...
 
+    def temper(self, x: V, positions: V, temperature: Temperature) -> V:
+        """B H T C, B T -> B H T C: x · temperature(position)"""
+        ...
+
     # ---- attention
-    def attend(self, q: V, k: V, v: V, scores: Scores, cache: tuple[Any, Any] | None = None) -> V:
+    def attend(
+        self,
+        q: V,
+        k: V,
+        v: V,
+        scores: Scores,
+        cache: tuple[Any, Any] | None = None,
+        *,
+        table: Any = None,
+        sinks: Any = None,
+    ) -> V:
         """B H T C, B K S C, B K S C' -> B H T C'.  dense 2·B·H·T·S·(C + C') FLOPs, causal: pairs for T·S
 
-        With `cache`, two slots, k and v are those of the new tokens and the past comes from the slots.
+        With `cache`, two slots, k and v are those of the new tokens and the past comes from the slots. `table` is the leaf
+        (buckets H) of a bucketed bias; `sinks` a vector (H) of logits that join the softmax and are dropped.
         """
+        ...
+
+    def remember(self, x: V, slot: Any) -> V:
+        """B K T C -> B K S C: past ++ new. attend(q, k, v, cache=(a, b)) is attend(q, remember(k, a), remember(v, b))"""
         ...
 
     def once(self, slots: Sequence[Any], make: Callable[[], Sequence[V]]) -> Sequence[V]:
         """-> B K M C each: what `make` gives, computed on the first call of a request and kept in the slots"""
+        ...
+
+    # ---- experts
+    def route(self, x: V, w: Any, bias: Any, routing: Routing) -> tuple[V, V]:
+        """B T D, leaf (E D), vector (E) or None -> weights B T k, chosen B T k; scores in float32.  2·B·T·D·E FLOPs"""
+        ...
+
+    def experts(self, x: V, weights: V, chosen: V, on_input: bool, body: Callable[[V], V]) -> V:
+        """B T D, B T k, B T k -> B T D: Σ over the chosen e of weight_e · body_e(x), or body_e(weight_e · x).
+
+        `body` is run on the rows of each expert, and its leaves (stacked over experts) stand for that expert's own.
+        """
         ...
 
     # ---- the ends of a model

@@ -30,8 +30,8 @@ def check_attention(site: Site, report: Report) -> None:
 def _heads(site: Site, name: str, attention: Heads, report: Report) -> None:
     heads, kv_heads, width = attention.heads, attention.kv_heads, site.spec.d_model
     if attention.head_dim is None:
-        near = [str(n) for n in _neighbours(width, heads)]
-        remedy = f"{' or '.join(near)} heads, or state `head_dim`"
+        neighbours = " or ".join(map(str, _neighbours(width, heads)))
+        remedy = f"{neighbours} heads, or state `head_dim`"
         report.error("A201", f"{width} does not split into {heads} heads", site.place(name, "heads"), remedy)
     if kv_heads is None or heads % kv_heads == 0:
         return

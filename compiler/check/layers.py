@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import isfinite
+from typing import NamedTuple
 
 from archspec.diagnostics import Place
 from archspec.language.base import scale_value
@@ -14,8 +14,7 @@ from ..nodes import Node
 from ..places import Path, Places
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(NamedTuple):
     """One entry of a stack that is a layer (repeats and all)."""
 
     spec: Spec

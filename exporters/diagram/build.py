@@ -13,7 +13,7 @@ from archspec.ops.embedding import Embedding
 from archspec.ops.head import LmHead, NoHead
 from archspec.ops.model import Model
 
-from .facts import describe, human, number, positions, role
+from .facts import describe, human, number, output, positions, role
 from .graph import Added, Column, Drawing, Edge, Frame, Item, Node, Parallel, nodes_of
 from .repeats import Layer, Part, Repeat, grouped
 
@@ -24,7 +24,9 @@ Level = Literal["block", "model"]
 def draw(model: Model, level: Level = "block", title: str | None = None) -> Drawing:
     """The drawing of a model. Its size depends on how many different layers there are, never on how many."""
     sizes = {t.path: t.size for t in model.tensors()}
-    columns, edges, memory = [], [], ""
+    columns: list[Column] = []
+    edges: list[Edge] = []
+    memory = ""
     for name, stack in model.stacks().items():
         pen = _Pen(sizes, level, memory)
         _input(pen, model, name)
@@ -35,13 +37,12 @@ def draw(model: Model, level: Level = "block", title: str | None = None) -> Draw
         memory = pen.tail
         if name == model.main[0]:
             _head(pen, model)
-        right = len(columns) > 0
-        columns.append(Column(name, 1 if right else -1, tuple(pen.items)))
+        columns.append(Column(name, 1 if columns else -1, tuple(pen.items)))
         edges += pen.edges
-    drawing = Drawing(
-        model.name, title or model.name, _subtitle(model), sum(sizes.values()), tuple(columns), tuple(edges)
+    total = sum(sizes.values())
+    return Drawing(
+        model.name, title or model.name, _subtitle(model, total), total, tuple(columns), (*edges, *_ties(model))
     )
-    return replace(drawing, edges=(*drawing.edges, *_ties(model)))
 
 
 class _Pen:
@@ -126,7 +127,9 @@ def _embedding(pen: _Pen, e: Embedding, path: str) -> None:
     pen.on(tokens if tokens.parameters else replace(tokens, note="shared"))
     if e.scale != 1.0:
         pen.label = f"× {number(e.scale)}"
-    widen = leaf("projection", "Linear", f"{e.table_width:,} → {e.width:,}", *(["bias"] if e.narrow and e.narrow[2] else []))
+    widen = leaf(
+        "projection", "Linear", f"{e.table_width:,} → {e.width:,}", *(["bias"] if e.narrow and e.narrow[2] else [])
+    )
     if e.narrow and e.narrow[1] == "tokens":
         pen.on(widen)
     if e.position:
@@ -144,12 +147,9 @@ def _head(pen: _Pen, model: Model) -> None:
     head = model.head
     if isinstance(head, LmHead):
         _lm_head(pen, head)
-        pen.on(Node("output", "output", "Logits", (f"B × T × {head.vocab:,}",)))
-    elif isinstance(head, NoHead):
-        pen.on(Node("output", "output", "Hidden states", (f"B × T × {head.width:,}",)))
-    else:
+    elif not isinstance(head, NoHead):
         pen.box(head, "head.")
-        pen.on(Node("output", "output", "Output"))
+    pen.on(Node("output", "output", *output(head)))
 
 
 def _lm_head(pen: _Pen, head: LmHead) -> None:
@@ -161,7 +161,9 @@ def _lm_head(pen: _Pen, head: LmHead) -> None:
     if head.transform and head.norm:
         pen.box(head.norm, "head.norm.")
     if "projection" in sizes:
-        pen.on(Node("head.projection", "head", "Linear", (f"{head.width:,} → {head.table_width:,}",), sizes["projection"]))
+        pen.on(
+            Node("head.projection", "head", "Linear", (f"{head.width:,} → {head.table_width:,}",), sizes["projection"])
+        )
     if head.scale != 1.0:
         pen.label = f"× {number(head.scale)}"
     facts = (
@@ -207,8 +209,8 @@ def _part(pen: _Pen, part: Part, stack: str, where: tuple[str, ...]) -> None:
     items, pen.items, pen.times = tuple(pen.items), outer, own
     size = _size(items, pen.times if shared else own * times)
     each_size = [f"{human(size)}{' each' if times > 1 and not shared else ''}"] if size else []
-    label = (f"× {times}" if times > 1 else "", *where, *each_size, *notes)
-    pen.items.append(Frame(f"{stack}.layers.{part.first}", times, shared, label, items))
+    label = (f"× {times}", *where, *each_size, *notes)
+    pen.items.append(Frame(f"{stack}.layers.{part.first}-{part.first + part.length - 1}", times, shared, label, items))
 
 
 def _size(items: Iterable[Item], times: int) -> int:
@@ -248,8 +250,7 @@ def _parallel(pen: _Pen, op: ParallelBlock, path: str) -> None:
     fork = "" if residual.skip is None else pen.fork(path.rstrip("."))
     if op.norm:
         pen.box(op.norm, f"{path}input_norm.")
-    if op.norm or not fork:
-        pen.fork(at)
+    pen.fork(at)
     split, branches, ends = pen.tail, [], []
     stream, pen.items = pen.items, []
     for s in op.sublayers:
@@ -289,16 +290,17 @@ def _ties(model: Model) -> list[Edge]:
     """Two boxes that show one tensor."""
     named = {path: stored for path, stored in model.ties.items() if ".layers." not in path}
     return [
-        Edge(stored.removesuffix(".weight"), path.removesuffix(".weight"), "tie", "tied" if "head" in path else "shared")
+        Edge(
+            stored.removesuffix(".weight"), path.removesuffix(".weight"), "tie", "tied" if "head" in path else "shared"
+        )
         for path, stored in named.items()
     ]
 
 
-def _subtitle(model: Model) -> tuple[str, ...]:
+def _subtitle(model: Model, total: int) -> tuple[str, ...]:
     stacks = model.stacks().values()
     embedding = model.main[1].embedding
     depth = " + ".join(str(len(s.layers)) for s in stacks)
-    total = sum(t.size for t in model.tensors())
     form = model.form.replace("_", "-")
     one = depth == "1"
     return (

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from html import escape
 
 from .facts import human
-from .graph import EdgeKind, Frame, Item, Node, Role
-from .layout import CORNER, FACT, MARGIN, SMALL, TITLE, Layout, Path, Point, Rect, Text, place
-from .graph import Drawing
+from .geometry import CORNER, FACT, MARGIN, TITLE, Layout, Path, Point, Rect, Text
+from .graph import Drawing, EdgeKind, Frame, Item, Node, Role, nodes_of
+from .layout import place
+from .text import SEPARATOR, width
 
 FONT = "Helvetica,Arial,Liberation Sans,DejaVu Sans,sans-serif"
 INK, SOFT, LINE = "#1F2933", "#5B6673", "#3E4C59"
@@ -40,13 +41,12 @@ def dot(drawing: Drawing) -> str:
     return "\n".join(
         [
             f"digraph {quoted(drawing.name)} {{",
-            f'  graph [layout="nop2", bgcolor="white", pad="{MARGIN / 72:.3f}", outputorder="nodesfirst", tooltip=" ",'
+            f'  graph [layout="nop2", bgcolor="white", pad="{MARGIN / 72:.3f}", outputorder="edgesfirst", tooltip=" ",'
             f' bb="{left:.1f},{bottom:.1f},{right:.1f},{top:.1f}", fontname="{FONT}"]',
             f'  node [shape="box", style="rounded,filled", fixedsize="shape", penwidth="0.9", margin="0",'
             f' fontname="{FONT}", fontsize="{TITLE:g}", fontcolor="{INK}", label=""]',
             f'  edge [penwidth="1.0", arrowsize="{ARROW}", color="{LINE}", tooltip=" "]',
-            *_frames(layout),
-            *_nodes(layout),
+            *(line for column in drawing.columns for line in _items(layout, column.items, 0)),
             *(_edge(path) for path in layout.paths),
             *(_text(i, t) for i, t in enumerate(layout.texts)),
             "}",
@@ -68,3 +68,133 @@ def markup(text: str) -> str:
 def printable(text: str) -> str:
     """The text without what XML cannot hold."""
     return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text).replace("\n", " ")
+
+
+# ------------------------------------------------------------------------------------------------------------- nodes
+
+
+def _items(layout: Layout, items: Iterable[Item], depth: int) -> Iterable[str]:
+    pad = "  " * (depth + 1)
+    for item in items:
+        match item:
+            case Frame():
+                yield f"{pad}subgraph {quoted('cluster ' + item.id)} {{"
+                yield f"{pad}  graph [{_frame(layout.frames[item.id], item, depth)}]"
+                yield from _items(layout, item.items, depth + 1)
+                yield f"{pad}}}"
+            case Node():
+                yield pad + _node(layout, item)
+            case _:
+                for node in nodes_of((item,)):
+                    yield pad + _node(layout, node)
+
+
+def _frame(r: Rect, item: Frame, depth: int) -> str:
+    style = "rounded,filled" if item.shared else "rounded,filled,dashed"
+    fill = ("#F4F6F8", "#FFFFFF")[depth % 2]
+    return (
+        f'bb="{r.left:.1f},{r.bottom:.1f},{r.right:.1f},{r.top:.1f}", style="{style}", fillcolor="{fill}",'
+        f' color="#94A0AC", penwidth="{1.6 if item.shared else 0.9}", tooltip={quoted(SEPARATOR.join(t for t in item.label if t))}'
+    )
+
+
+def _node(layout: Layout, node: Node) -> str:
+    r = layout.nodes[node.id]
+    place = f'pos="{r.x:.1f},{r.y:.1f}", width="{r.w / 72:.4f}", height="{r.h / 72:.4f}"'
+    match node.role:
+        case "fork":
+            shape = f'shape="point", width="0.045", height="0.045", style="filled", fillcolor="{LINE}", color="{LINE}"'
+            return f'{quoted(node.id)} [{shape}, pos="{r.x:.1f},{r.y:.1f}", tooltip=" "]'
+        case "sum":
+            look = f'shape="circle", fillcolor="white", color="{LINE}", fontsize="14", label="+", tooltip="sum"'
+        case "input" | "output":
+            facts = "".join(f" {font(f, FACT, SOFT)}" for f in node.facts)
+            bold = node.facts or node.role == "output"
+            title = f"<B>{markup(node.title)}</B>" if bold else font(node.title, FACT, SOFT)
+            look = f'style="", penwidth="0", label=<{title}{facts}>, tooltip={quoted(node.title)}'
+        case role:
+            fill, stroke = PALETTE[role]
+            look = f'fillcolor="{fill}", color="{stroke}", tooltip={quoted(_tooltip(node))}, label=<{_label(layout, node)}>'
+    return f"{quoted(node.id)} [{place}, {look}]"
+
+
+def _label(layout: Layout, node: Node) -> str:
+    """Title left and parameters right on the first line, facts below."""
+    facts = layout.facts[node.id]
+    inner = layout.nodes[node.id].w - 16.0
+    count = _count(node)
+    right = width(count, FACT + 0.5) + 4.0
+    beside = f" {font(SEPARATOR.join(facts), FACT, SOFT)}" if node.role == "norm" and facts else ""
+    rows = [
+        f'<TR><TD ALIGN="LEFT" WIDTH="{inner - right:.0f}"><B>{markup(node.title)}</B>{beside}</TD>'
+        f'<TD ALIGN="RIGHT" WIDTH="{right:.0f}">{font(count, FACT + 0.5, INK)}</TD></TR>'
+    ]
+    if node.role != "norm":
+        rows += [f'<TR><TD ALIGN="LEFT" COLSPAN="2">{font(row, FACT, SOFT)}</TD></TR>' for row in facts]
+    return f'<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="0.5">{"".join(rows)}</TABLE>'
+
+
+def font(text: str, size: float, color: str) -> str:
+    """Text of a size and colour in an HTML-like label; nothing where there is none."""
+    return f'<FONT POINT-SIZE="{size:g}" COLOR="{color}">{markup(text)}</FONT>' if text else ""
+
+
+def _count(node: Node) -> str:
+    count = human(node.parameters) if node.parameters else ""
+    return " + ".join(t for t in (node.note, count) if t)
+
+
+def _tooltip(node: Node) -> str:
+    count = f"{node.parameters:,} parameters" if node.parameters else "no parameters of its own"
+    times = f", {node.times} times" if node.times > 1 else ""
+    return f"{node.id}: {count}{times}"
+
+
+# ------------------------------------------------------------------------------------------------------ edges and text
+
+
+def _edge(path: Path) -> str:
+    edge = path.edge
+    arrow = edge.kind != "tie"
+    look = EDGES[edge.kind]
+    if edge.target.endswith(".x"):
+        arrow, look = False, look + ', arrowhead="none"'
+    said = quoted(" ".join(t for t in (edge.kind, edge.label) if t))
+    return f'  {quoted(edge.source)} -> {quoted(edge.target)} [pos="{_spline(path.points, arrow)}", {look}, tooltip={said}]'
+
+
+def _spline(points: tuple[Point, ...], arrow: bool) -> str:
+    """A polyline with rounded corners as Bézier pieces; with an arrow, the line stops where its head begins."""
+    *_, before, end = points
+    if arrow:
+        points = (*points[:-1], _toward(end, before, 10.0 * ARROW))
+    pieces = [points[0]]
+    for a, b, c in zip(points, points[1:], points[2:], strict=False):
+        r = min(CORNER, _far(a, b) / 2, _far(b, c) / 2)
+        enter, leave = _toward(b, a, r), _toward(b, c, r)
+        pieces += [pieces[-1], enter, enter, _toward(b, enter, r * 0.45), _toward(b, leave, r * 0.45), leave]
+    pieces += [pieces[-1], points[-1], points[-1]]
+    head = f"e,{end[0]:.1f},{end[1]:.1f} " if arrow else ""
+    return head + " ".join(f"{x:.1f},{y:.1f}" for x, y in pieces)
+
+
+def _far(a: Point, b: Point) -> float:
+    return abs(a[0] - b[0]) + abs(a[1] - b[1])
+
+
+def _toward(a: Point, b: Point, by: float) -> Point:
+    """The point `by` from a on the way to b."""
+    far = _far(a, b) or 1.0
+    return a[0] + (b[0] - a[0]) * by / far, a[1] + (b[1] - a[1]) * by / far
+
+
+def _text(i: int, t: Text) -> str:
+    align = {-1: "LEFT", 0: "CENTER", 1: "RIGHT"}[t.align]
+    said = f"<B>{markup(t.text)}</B>" if t.bold else markup(t.text)
+    w = width(t.text, t.size, t.bold) * 1.15 + 2.0
+    x = t.x - t.align * w / 2
+    cell = f'<TD ALIGN="{align}" WIDTH="{w:.0f}">{said}</TD>'
+    table = f'<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="0"><TR>{cell}</TR></TABLE>'
+    place = f'pos="{x:.1f},{t.y:.1f}", width="{w / 72:.4f}", height="{t.size / 60:.4f}"'
+    look = f'fontsize="{t.size:g}", fontcolor="{SOFT if t.soft else INK}", tooltip=" "'
+    return f'  "text {i}" [shape="plaintext", style="", {place}, {look}, label=<{table}>]'

@@ -13,14 +13,20 @@ from archspec.ops.attention import Attention, CrossAttention
 from archspec.ops.base import Op
 from archspec.ops.embedding import LearnedPositions, SinusoidalPositions
 from archspec.ops.ffn import Gated, Mlp
-from archspec.ops.head import ClassifierHead, PoolerHead
+from archspec.ops.head import ClassifierHead, LmHead, NoHead, PoolerHead
 from archspec.ops.leaves import Linear, Table
 from archspec.ops.norms import L2Norm, LayerNorm, RMSNorm
 from archspec.ops.words import Mask
 
 from .graph import Role
 
-ROLES: dict[str, Role] = {"attention": "attention", "cross_attention": "attention", "ffn": "ffn", "norm": "norm", "head": "head"}
+ROLES: dict[str, Role] = {
+    "attention": "attention",
+    "cross_attention": "attention",
+    "ffn": "ffn",
+    "norm": "norm",
+    "head": "head",
+}
 
 
 def role(op: Op) -> Role:
@@ -173,7 +179,9 @@ def _(op: PoolerHead) -> tuple[str, tuple[str, ...]]:
 
 @describe.register
 def _(op: ClassifierHead) -> tuple[str, tuple[str, ...]]:
-    pool = {"first": "first token", "last": "last token", "mean": "mean of the tokens", "tokens": "every token"}[op.pool]
+    pool = {"first": "first token", "last": "last token", "mean": "mean of the tokens", "tokens": "every token"}[
+        op.pool
+    ]
     return "Classifier", (pool, f"{op.width:,} → {op.labels:,} label{'s' * (op.labels != 1)}", *(["bias"] * op.bias))
 
 
@@ -183,3 +191,17 @@ def positions(position: LearnedPositions | SinusoidalPositions, width: int) -> t
     if isinstance(position, LearnedPositions):
         return "Positions", (f"{position.rows:,} × {width:,}", "learned", *offset)
     return "Positions", ("sinusoidal", *offset)
+
+
+def output(head: Op) -> tuple[str, tuple[str, ...]]:
+    """(title, shape) of what a head gives."""
+    match head:
+        case LmHead():
+            return "Logits", (f"B × T × {head.vocab:,}",)
+        case ClassifierHead():
+            return "Logits", (f"B × {'T × ' * (head.pool == 'tokens')}{head.labels:,}",)
+        case PoolerHead():
+            return "Pooled state", (f"B × {head.width:,}",)
+        case NoHead():
+            return "Hidden states", (f"B × T × {head.width:,}",)
+    return "Output", ()

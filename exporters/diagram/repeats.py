@@ -6,7 +6,7 @@ Found by comparing operations, so a spec that lists 24 layers one by one gives t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from archspec.ops.base import Op
 
@@ -21,12 +21,17 @@ class Layer:
 
     @property
     def first(self) -> int:
+        """Index of the first layer that it stands for."""
         return self.index
 
     @property
     def length(self) -> int:
         """Layers that it stands for."""
         return 1
+
+    def moved(self, by: int) -> Layer:
+        """The same so many layers later."""
+        return replace(self, index=self.index + by)
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class Repeat:
 
     @property
     def first(self) -> int:
+        """Index of the first layer that it stands for."""
         return self.body[0].first
 
     @property
@@ -46,8 +52,15 @@ class Repeat:
         """Layers that it stands for."""
         return self.times * sum(part.length for part in self.body)
 
+    def moved(self, by: int) -> Repeat:
+        """The same so many layers later."""
+        return replace(self, body=tuple(part.moved(by) for part in self.body))
+
 
 Part = Layer | Repeat
+Cost = tuple[int, int]
+"""Drawn blocks, then frames."""
+Row = tuple[Cost, tuple[Part, ...]]
 
 
 def grouped(layers: Sequence[Op], owners: Sequence[int] = ()) -> tuple[Part, ...]:
@@ -66,7 +79,7 @@ def _grouped(layers: Sequence[Op], owners: Sequence[int], start: int, end: int) 
             owner = owners[at]
             parts.append(Layer(layers[at], at, None if owner == at else owner))
         at += period * times
-    return _folded(tuple(parts), {})
+    return _folded(tuple(parts))
 
 
 def _sharing(owners: Sequence[int], at: int, end: int) -> tuple[int, int]:
@@ -81,29 +94,28 @@ def _sharing(owners: Sequence[int], at: int, end: int) -> tuple[int, int]:
     return best
 
 
-def _folded(parts: tuple[Part, ...], known: dict[tuple[int, ...], tuple[tuple[int, int], tuple[Part, ...]]]) -> tuple[Part, ...]:
+def _folded(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """The same layers with the fewest drawn blocks, then the fewest frames, repeating rows put into repeats."""
     names: dict[Part, int] = {}
-    return _cheapest(parts, tuple(names.setdefault(part, len(names)) for part in parts), known)[1]
+    return _cheapest(parts, tuple(names.setdefault(part, len(names)) for part in parts), {})[1]
 
 
-def _cheapest(
-    parts: tuple[Part, ...], ids: tuple[int, ...], known: dict[tuple[int, ...], tuple[tuple[int, int], tuple[Part, ...]]]
-) -> tuple[tuple[int, int], tuple[Part, ...]]:
-    """((blocks, frames), the drawing): shortest path from the first part to the last, over single parts and repeats."""
+def _cheapest(parts: tuple[Part, ...], ids: tuple[int, ...], known: dict[tuple[int, ...], Row]) -> Row:
+    """(cost, the drawing): the shortest path from the first part to the last, over single parts and repeats."""
     if ids in known:
-        return known[ids]
+        cost, row = known[ids]
+        return cost, tuple(part.moved(parts[0].first - row[0].first) for part in row)
     n = len(ids)
-    best: list[tuple[tuple[int, int], int, Part | None]] = [((0, 0), 0, None)] + [((n + 1, 0), 0, None)] * n
+    best: list[tuple[Cost, int, Part | None]] = [((0, 0), 0, None), *([((n + 1, 0), 0, None)] * n)]
     for i in range(n):
-        (blocks, frames), _, _ = best[i]
+        blocks, frames = best[i][0]
         if (blocks + 1, frames) < best[i + 1][0]:
             best[i + 1] = ((blocks + 1, frames), i, parts[i])
         for length, period in _periods(ids[i:]):
-            cost, body = _cheapest(parts[i : i + period], ids[i : i + period], known)
+            cost, row = _cheapest(parts[i : i + period], ids[i : i + period], known)
             total = (blocks + cost[0], frames + cost[1] + 1)
             if total < best[i + length][0]:
-                best[i + length] = (total, i, Repeat(length // period, False, body))
+                best[i + length] = (total, i, Repeat(length // period, False, row))
     drawn: list[Part] = []
     at = n
     while at:

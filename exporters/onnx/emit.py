@@ -10,8 +10,8 @@ from archspec.ops.bind import Bound
 from archspec.ops.head import ClassifierHead, LmHead, NoHead, PoolerHead
 from archspec.ops.model import Model
 
-from .graph import IR_VERSION, Builder, prune
-from .words import INT64, OnnxRun, Part, Weights, slot_name, trimmed
+from .graph import INT64, IR_VERSION, Builder, prune
+from .words import OnnxRun, Part, Weights, slot_name, trimmed
 
 #: The order of a graph's inputs; caches come after them, by layer.
 INPUTS = (
@@ -27,9 +27,14 @@ def parts(model: Model) -> dict[Part, str]:
     """
     if model.form == "encoder_decoder":
         return {"encoder": "encoder.onnx", "cached": "decoder.onnx", "logits": "logits.onnx"}
-    if model.form == "encoder" or result(model)[1][1:] != ["length", result(model)[1][-1]]:
+    if model.form == "encoder" or not by_token(model):
         return {"logits": "model.onnx"}
     return {"cached": "model.onnx", "logits": "logits.onnx"}
+
+
+def by_token(model: Model) -> bool:
+    """Does the head give a row for each token, or one for the text?"""
+    return len(result(model)[1]) == 3
 
 
 def result(model: Model, last_only: bool = False) -> tuple[str, list[int | str]]:
@@ -69,11 +74,11 @@ def emit(
     keep = ["input_ids", "attention_mask"]
     if model.form == "encoder_decoder":
         keep += ["source_ids", "source_mask"]
-        run.mask_of("source")
+        run.places.mask("source")
         if part != "cached":
             memory = model.encode(run, scope, g.input("source_ids", INT64, ["batch", "source"]))
     ids = g.input("input_ids", INT64, ["batch", "length"])
-    run.mask_of("tokens")
+    run.places.mask("tokens")
     out = model.forward(run, scope, ids, memory)
     if part == "encoder":
         keep = ["source_ids", "source_mask"]

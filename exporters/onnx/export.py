@@ -23,7 +23,7 @@ from .sidecar import SIDECAR, Progress, write_weights
 from .words import Part, Weights
 
 if TYPE_CHECKING:
-    from torch import nn
+    from archspec.exporters.torch.module import Transformer
 
     from .verify import Verification
 
@@ -54,10 +54,10 @@ def export(
     context_length: int | None = None,
     overwrite: bool = False,
     verify: bool = True,
-    module: nn.Module | None = None,
+    module: Transformer | None = None,
     last_only: bool = False,
     companions: Sequence[Path] = (),
-    progress: Progress = lambda stage, done, total: None,
+    progress: Progress | None = None,
 ) -> ExportSummary:
     """Write a model's graphs and weights to the folder `out`, which appears whole or not at all.
 
@@ -68,12 +68,13 @@ def export(
     verify: compare with PyTorch first; `module` is the built model with these weights (made here if it is not given).
     last_only: the cached graph gives the last position's logits alone.
     companions: files that belong beside the model (`tokenizer.json`), copied.
-    progress: called with (stage, bytes done, bytes in all).
+    progress: called with what is being done and the share of it that is done.
 
     Raises:
         UsageError: `out` cannot be written, or is in the way.
         VerificationError: ONNX Runtime does not compute what PyTorch does; nothing is left behind.
     """
+    progress = progress or (lambda stage, share: None)
     digest = hashlib.sha256(spec_yaml.encode()).hexdigest()
     metadata = {"archspec.spec": spec_yaml, "archspec.spec_sha256": digest}
     files = parts(model)
@@ -89,8 +90,8 @@ def export(
         for companion in companions:
             _copy(companion, folder)
         manifest = _manifest(model, graphs, digest, context_length)
-        checked = _verified(folder, model, weights, manifest, module, progress) if verify else None
-        manifest["files"] = sorted(path.name for path in folder.iterdir())
+        checked = _verified(folder, model, weights, module, progress) if verify else None
+        manifest["files"] = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
         manifest["verification"] = asdict(checked) if checked else None
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", "utf-8")
         sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
@@ -111,9 +112,7 @@ def _copy(companion: Path, folder: Path) -> None:
     shutil.copyfile(companion, folder / companion.name)
 
 
-def _manifest(
-    model: Model, graphs: Mapping[Part, ir.Model], digest: str, context_length: int | None
-) -> dict[str, Any]:
+def _manifest(model: Model, graphs: Mapping[Part, ir.Model], digest: str, context_length: int | None) -> dict[str, Any]:
     """What a runtime needs to know, and where the folder came from."""
     _, stack = model.main
     name, _ = result(model)
@@ -147,23 +146,23 @@ def _manifest(
 
 
 def _port(value: ir.Value) -> dict[str, Any]:
-    assert value.dtype is not None and value.shape is not None
+    assert value.dtype is not None
+    assert value.shape is not None
     dims = [d if isinstance(d, int) else str(d) for d in value.shape]
     return {"name": value.name, "type": value.dtype.numpy().name, "shape": dims}
 
 
 def _verified(
-    folder: Path,
-    model: Model,
-    weights: Weights,
-    manifest: Mapping[str, Any],
-    module: nn.Module | None,
-    progress: Progress,
+    folder: Path, model: Model, weights: Weights, module: Transformer | None, progress: Progress
 ) -> Verification:
-    """Compare the written folder with PyTorch. Raises VerificationError."""
+    """Compare the written folder with PyTorch in float32. Raises VerificationError."""
+    import torch
+
     from .verify import loaded, verify
 
-    progress("verification", 0, 1)
-    checked = verify(folder, model, module or loaded(model, weights), manifest)
-    progress("verification", 1, 1)
+    progress("verification", 0.0)
+    if module is None or next(module.parameters()).dtype != torch.float32:
+        module = loaded(model, weights)
+    checked = verify(folder, model, module)
+    progress("verification", 1.0)
     return checked

@@ -189,4 +189,3 @@ def _prefix(out: Path) -> str:
 
 def _glob_escaped(name: str) -> str:
     return "".join(f"[{c}]" if c in "*?[" else c for c in name)
-

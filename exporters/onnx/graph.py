@@ -18,6 +18,7 @@ Made = TypeVar("Made")
 #: Opset 23 is the first with attention, rotation and RMS norms, and the last that ONNX Runtime runs at full speed.
 OPSET = 23
 IR_VERSION = 11
+INT64 = ir.DataType.INT64
 
 
 class Builder:
@@ -89,6 +90,10 @@ class Builder:
     def number(self, x: Any) -> ir.Value:
         """A constant of the model's own type."""
         return self.const(x, self.dtype.numpy())
+
+    def last(self, x: ir.Value, n: ir.Value, axis: int) -> ir.Value:
+        """The last n rows of an axis; n is a vector of one number, at least 1."""
+        return self.op("Slice", x, self.op("Neg", n), self.const([2**62]), self.const([axis]))
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """What `make` gives, made once a graph."""

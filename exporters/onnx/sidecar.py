@@ -12,8 +12,8 @@ SIDECAR = "model.onnx.data"
 #: A large tensor starts on a page, so that it can be mapped; a small one on a vector register's width.
 PAGE, LINE, LARGE = 4096, 64, 1 << 20
 
-Progress = Callable[[str, int, int], None]
-"""(what is being done, bytes done, bytes in all)"""
+Progress = Callable[[str, float], None]
+"""(what is being done, the share of it that is done)"""
 
 
 def weights_of(models: Sequence[ir.Model]) -> dict[str, list[ir.Value]]:
@@ -54,5 +54,5 @@ def write_weights(models: Sequence[ir.Model], folder: Path, progress: Progress) 
                 value.const_value = ir.ExternalTensor(
                     SIDECAR, start, tensor.nbytes, tensor.dtype, shape=ir.Shape(array.shape), name=name, base_dir=folder
                 )
-            progress("weights", start + tensor.nbytes, total)
+            progress("weights", (start + tensor.nbytes) / total)
     return total

@@ -12,17 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-import numpy as np
 import onnx_ir as ir
 
 from archspec.ops.bind import Bound, LeafRef, SlotRef
 from archspec.ops.leaves import Linear, Stream, Table, Vector
 from archspec.ops.words import Activation, Counting, Mask, Pool, Rope, Scores, Sinusoid, Words
 
-from .graph import Array, Builder
-
-INT64, BOOL, DOUBLE = ir.DataType.INT64, ir.DataType.BOOL, ir.DataType.DOUBLE
-END = 2**62
+from .graph import INT64, Array, Builder
+from .places import Places, allowed, angles
 
 Part = Literal["cached", "logits", "encoder"]
 Weights = Callable[[str], Array]
@@ -50,6 +47,7 @@ class OnnxRun(Words[X]):
         self, builder: Builder, part: Part, weights: Weights, ties: Mapping[str, str], last_only: bool = False
     ) -> None:
         self.g, self.part, self.weights, self.ties, self.last_only = builder, part, weights, ties, last_only
+        self.places = Places(builder, cached=part == "cached")
         #: Slot -> its value after this call, in order.
         self.present: dict[SlotRef, ir.Value] = {}
         self.kept: dict[SlotRef, ir.Value] = {}
@@ -200,61 +198,18 @@ class OnnxRun(Words[X]):
 
     # ---- positions
 
-    def mask_of(self, stream: Stream) -> ir.Value:
-        """The 0/1 mask over every key of a stream: B S."""
-        if stream == "source":
-            return self.g.input("source_mask", INT64, ["batch", "source"])
-        return self.g.input("attention_mask", INT64, ["batch", "total" if self.part == "cached" else "length"])
-
-    def key_positions(self, stream: Stream, count: Counting = "unpadded") -> ir.Value:
-        """B S: positions of every key, past ones too; -1 for padding, or for leading padding only (`every`)."""
-        g = self.g
-
-        def make() -> ir.Value:
-            mask = self.mask_of(stream)
-            seen = g.op("CumSum", mask, g.const(1))
-            if count == "every":
-                begun = g.op("Cast", g.op("Greater", seen, g.const(0)), to=INT64.value)
-                return g.op("Sub", g.op("CumSum", begun, g.const(1)), g.const(1))
-            return g.op("Where", g.op("Equal", mask, g.const(0)), g.const(-1), g.op("Sub", seen, g.const(1)))
-
-        return g.once(("keys", stream, count), make)
-
     def positions(self, stream: Stream, count: Counting = "unpadded") -> ir.Value:
-        keys = self.key_positions(stream, count)
-        if self.part != "cached" or stream == "source":
-            return keys
-        return self.g.once(("new", count), lambda: self.last(keys, self.length(), 1))
-
-    def length(self) -> ir.Value:
-        """T, as a vector of one number."""
-        ids = self.g.input("input_ids", INT64, ["batch", "length"])
-        return self.g.once("T", lambda: self.g.op("Shape", ids, start=1, end=2))
-
-    def last(self, x: ir.Value, n: ir.Value, axis: int) -> ir.Value:
-        """The last n of an axis, n ≥ 1."""
-        return self.g.op("Slice", x, self.g.op("Neg", n), self.g.const([END]), self.g.const([axis]))
+        return self.places.positions(stream, count)
 
     def token_types(self, stream: Stream) -> ir.Value:
         if stream == "source":
             return self.g.input("source_token_type_ids", INT64, ["batch", "source"])
         return self.g.input("token_type_ids", INT64, ["batch", "length"])
 
-    def angles(self, positions: ir.Value, frequencies: Sequence[float]) -> tuple[ir.Value, ir.Value]:
-        """Cosine and sine of position · frequency, B T n: computed in float64 and rounded once.
-
-        No table: any length is right to the last bit, and the file holds no number that the spec can give.
-        """
-        g = self.g
-        at = g.op("Cast", g.op("Unsqueeze", positions, g.const([2])), to=DOUBLE.value)
-        angle = g.op("Mul", at, g.const(frequencies, np.float64))
-        cos, sin = (g.op("Cast", g.op(f, angle), to=g.dtype.value) for f in ("Cos", "Sin"))
-        return cos, sin
-
     def sinusoid(self, x: X, positions: X, table: Sinusoid, offset: int = 0) -> ir.Value:
         g, at = self.g, plain(positions)
         at = g.op("Add", at, g.const(offset)) if offset else at
-        cos, sin = self.angles(at, table.frequencies())
+        cos, sin = angles(self.g, at, table.frequencies())
         if table.halves:
             both = g.op("Concat", sin, cos, axis=-1)
         else:
@@ -266,7 +221,7 @@ class OnnxRun(Words[X]):
 
     def rope(self, x: X, positions: X, rope: Rope) -> X:
         def make() -> tuple[ir.Value, ir.Value]:
-            both = self.angles(plain(positions), rope.frequencies())
+            both = angles(self.g, plain(positions), rope.frequencies())
             for value, name in zip(both, ("cos", "sin"), strict=True):
                 value.metadata_props["archspec.rope"] = f"{name} {asdict(rope)}"
             return both
@@ -289,50 +244,18 @@ class OnnxRun(Words[X]):
         return self.slot("past", ref, trimmed("past", ref))
 
     def mask(self, mask: Mask, queries: Stream, cache: SlotRef | None) -> ir.Value:
-        """B 1 T S: may query i see key j?"""
+        """B 1 T S; a cache that may be trimmed is as long as the past that is given."""
 
         def make() -> ir.Value:
-            g, seen = self.g, []
-            i = g.op("Unsqueeze", self.positions(queries), g.const([1, 3]))  # B 1 T 1
-            j = g.op("Unsqueeze", self.reachable(mask, cache), g.const([1, 2]))  # B 1 1 S
-            seen.append(g.op("GreaterOrEqual", j, g.const(0)))
-            seen += self.visible(mask, i, j)
-            see = seen[0]
-            for more in seen[1:]:
-                see = g.op("And", see, more)
+            held = None
+            if cache and cache.slot.rows is not None:
+                held = self.g.op("Shape", self.past(cache), start=2, end=3)
+            see = allowed(self.g, self.places, mask, queries, held)
             limit = f"window {mask.window}" if mask.window else f"chunk {mask.chunk}" if mask.chunk else "all"
             see.metadata_props["archspec.mask"] = f"{mask.keys} {mask.kind} {limit}"
             return see
 
-        return self.g.once(("mask", mask, queries, bool(cache)), make)
-
-    def reachable(self, mask: Mask, cache: SlotRef | None) -> ir.Value:
-        """B S: positions of the keys at hand; of a trimmed cache only the last."""
-        keys = self.key_positions(mask.keys)
-        if cache is None or cache.slot.rows is None:
-            return keys
-        held = self.g.op("Shape", self.past(cache), start=2, end=3)
-        return self.last(keys, self.g.op("Add", held, self.length()), 1)
-
-    def visible(self, mask: Mask, i: ir.Value, j: ir.Value) -> list[ir.Value]:
-        """The conditions of a mask on a query's position i and a key's j."""
-        g = self.g
-        match mask.kind:
-            case "causal":
-                seen = [g.op("LessOrEqual", j, i)]
-            case "prefix":
-                prefix = g.op("Unsqueeze", g.input("prefix_length", INT64, ["batch"]), g.const([1, 2, 3]))
-                seen = [g.op("Or", g.op("LessOrEqual", j, i), g.op("Less", j, prefix))]
-            case "full":  # always true: ONNX Runtime wants a mask with its query axis spelled out
-                seen = [g.op("GreaterOrEqual", i, g.const(-1))]
-        if mask.window:
-            back = g.op("Sub", i, j)
-            far = g.op("Abs", back) if mask.kind == "full" else back
-            seen.append(g.op("Less", far, g.const(mask.window + (mask.kind == "full"))))
-        if mask.chunk:
-            c = g.const(mask.chunk)
-            seen.append(g.op("Equal", g.op("Div", i, c), g.op("Div", j, c)))
-        return seen
+        return self.g.once(("mask", mask, queries, cache is not None), make)
 
     def attend(self, q: X, k: X, v: X, scores: Scores, cache: tuple[Any, Any] | None = None) -> X:
         mask = scores.mask
@@ -364,19 +287,19 @@ class OnnxRun(Words[X]):
     # ---- the ends of a model
 
     def wanted(self, x: X) -> ir.Value:
-        return self.last(plain(x), self.g.const([1]), 1) if self.last_only else plain(x)
+        return self.g.last(plain(x), self.g.const([1]), 1) if self.last_only else plain(x)
 
     def pool(self, x: X, kind: Pool, stream: Stream) -> ir.Value:
         """Every kind is a weighted sum over tokens: its weights are 1 at one token, or 1 / n at each."""
-        g, p = self.g, self.positions(stream)
-        there = g.op("GreaterOrEqual", p, g.const(0))
-        n = g.op("ReduceSum", g.op("Cast", there, to=INT64.value), g.const([1]))  # B 1
+        g, there = self.g, self.places.mask(stream)  # B T
+        n = g.op("ReduceSum", there, g.const([1]))  # B 1
         if kind == "mean":
             some = g.op("Cast", g.op("Max", n, g.const(1)), to=g.dtype.value)
             weights = g.op("Div", g.op("Cast", there, to=g.dtype.value), some)
         else:
             at = g.const(0) if kind == "first" else g.op("Sub", n, g.const(1))
-            weights = g.op("Cast", g.op("Equal", p, at), to=g.dtype.value)
+            here = g.op("Cast", g.op("Equal", self.positions(stream), at), to=INT64.value)
+            weights = g.op("Cast", g.op("Mul", there, here), to=g.dtype.value)
         rows = g.op("MatMul", g.op("Unsqueeze", weights, g.const([1])), plain(x))  # B 1 D
         return g.op("Squeeze", rows, g.const([1]))
 

@@ -86,5 +86,11 @@ class ChatTemplate:
             return self._template.render(given)
         except jinja2.TemplateError as error:
             raise ChatTemplateError(f"the chat template refuses this conversation: {error.message}") from error
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # the template's own doing
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+        ) as error:  # the template's own doing
             raise ChatTemplateError(f"the chat template fails on this conversation: {error}") from error

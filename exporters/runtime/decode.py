@@ -81,6 +81,11 @@ class Decoding:
                     self._rows[slot.name] = int(str(rows).removeprefix("past_"))
         self._result = session.get_outputs()[0].name
 
+    @property
+    def held(self) -> dict[str, int]:
+        """Past columns that each cache holds, by its input's name."""
+        return {name: value.shape()[2] for name, value in self._past.items()}
+
     def step(self, ids: NDArray[np.int64], mask: NDArray[np.int64]) -> Array:
         """B T ids and their mask (1 a token, 0 padding) -> B T V, or B 1 V where the graph gives the last position only.
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, isfinite
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from archspec.errors import ArchspecError, UsageError
 
-Logits = NDArray[np.floating]
+Logits = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,13 @@ def probabilities(logits: Logits, sampling: Sampling) -> NDArray[np.float64]:
     return x
 
 
+def softmax(x: Logits) -> NDArray[np.float64]:
+    """... V -> ... V: exp x / sum exp x, in float64."""
+    e = np.exp(x.astype(np.float64) - x.max(axis=-1, keepdims=True))
+    shares: NDArray[np.float64] = e / e.sum(axis=-1, keepdims=True)
+    return shares
+
+
 def _highest(x: NDArray[np.float64], k: int) -> NDArray[np.bool_]:
     """B V -> B V: the k highest of each row, of equal ones the first."""
     kth = np.partition(x, -k, axis=-1)[:, -k, None]
@@ -98,7 +106,7 @@ def _nucleus(p: NDArray[np.float64], mass: float) -> NDArray[np.float64]:
 
 
 def sample(logits: Logits, sampling: Sampling, streams: list[np.random.Generator]) -> NDArray[np.int64]:
-    """B V -> B: the next token of each row. Raises ArchspecError where the logits hold NaN or infinity at their top."""
+    """B V -> B: the next token of each row, from its own stream. Raises ArchspecError where logits have overflowed."""
     best = logits.argmax(axis=-1).astype(np.int64)  # NaN counts as highest
     top = logits[np.arange(len(logits)), best]
     if not np.isfinite(top).all():

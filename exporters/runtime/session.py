@@ -16,11 +16,12 @@ from archspec.language.model import Spec
 from archspec.ops.head import LmHead, NoHead
 from archspec.ops.model import Form
 
+from .chat import Message
 from .decode import Decoding, Value, host, run_bound
 from .device import Device, DeviceReport, open_session
 from .folder import ExportFolder, open_folder
 from .sampling import Sampling, sample, softmax
-from .text import Text
+from .text import Text, stream
 
 Ids = Sequence[Sequence[int]]
 Floats = NDArray[np.floating[Any]]
@@ -134,23 +135,38 @@ class Runtime:
             stop = self.text.stop_ids if self.has_text else ()
         fixed: dict[str, Value] = {}
         if source is not None:
-            self._check(source, "source")
-            if len(source) != len(rows):
-                raise UsageError(f"{len(source)} rows of source and {len(rows)} prompts", "give one prompt for each source")
-            fixed = self._encode(source)
+            fixed = self._encode(source, len(rows), "prompts")
         if "prefix_length" in self._inputs:  # a prefix model sees its prompt from both sides
             fixed["prefix_length"] = host(np.array([len(r) for r in rows], np.int64))
         return self._steps(rows, fixed, sampling, frozenset(stop), max_new_tokens)
 
+    def write(
+        self, prompt: str | Sequence[Message], *, sampling: Sampling | None = None, max_new_tokens: int | None = None
+    ) -> Iterator[str]:
+        """Text after a prompt, or the answer in a conversation, in pieces as it is made; it ends before the stop token.
+
+        Beside an encoder the prompt is the source. Raises as `generate`, TextError without a tokenizer, and
+        ChatTemplateError for a conversation that the folder's template does not take.
+        """
+        text, how = self.text, sampling or Sampling()
+        ids = [text.encode(prompt) if isinstance(prompt, str) else text.encode_chat(prompt)]
+        beside = self.form == "encoder_decoder"
+        steps = self.generate(
+            None if beside else ids,
+            source=ids if beside else None,
+            max_new_tokens=max_new_tokens,
+            temperature=how.temperature,
+            top_k=how.top_k,
+            top_p=how.top_p,
+            seed=how.seed,
+        )
+        return stream(text, (step.tokens[0] or 0 for step in steps if step.ended[0] != "stop"))
+
     def _must_generate(self, source: Ids | None) -> None:
         if not self.folder.cached or not isinstance(self.folder.model.head, LmHead):
             raise UsageError(f"{self.spec.name} does not generate text", "a decoder with an lm head does")
-        if (source is None) == (self.form == "encoder_decoder"):
-            raise UsageError(
-                f"{self.spec.name} is an {self.form.replace('_', '-')} and reads a source"
-                if source is None
-                else f"{self.spec.name} has no encoder to read a source"
-            )
+        if source is None and self.form == "encoder_decoder":
+            raise UsageError(f"{self.spec.name} is an encoder-decoder and reads a source")
 
     def _prompts(self, prompts: Ids | None, source: Ids | None, start: int | None) -> Ids:
         if prompts is not None and start is not None:
@@ -179,25 +195,37 @@ class Runtime:
             running = [i for i, e in enumerate(ended) if e is None]
             if context is not None and lengths[running].max() > context:
                 raise ContextError(
-                    f"the context of {context} tokens is full after {made} new ones", "ask for fewer, or shorten the prompt"
+                    f"the context of {context} tokens is full after {made} new ones",
+                    "ask for fewer, or shorten the prompt",
                 )
-            chosen = sample(state.step(ids, mask)[:, -1], sampling, streams)
+            logits = state.step(ids, mask)[:, -1]
+            # Rows that have ended are padding through and through: their logits have no meaning.
+            chosen = sample(
+                logits if len(running) == len(ended) else logits[running], sampling, [streams[i] for i in running]
+            )
             made += 1
             lengths += 1
-            for i in running:
-                if int(chosen[i]) in stop:
+            tokens: list[int | None] = [None] * len(ended)
+            for i, token in zip(running, map(int, chosen), strict=True):
+                tokens[i] = token
+                if token in stop:
                     ended[i] = "stop"
                 elif made == most or (most is None and lengths[i] > (context or 0)):
                     ended[i] = "length"
-            yield Step(tuple(int(chosen[i]) if i in running else None for i in range(len(ended))), tuple(ended))
+            yield Step(tuple(tokens), tuple(ended))
             if None not in ended:
                 return
             state.retire([i for i in running if ended[i]])
-            ids, mask = chosen[:, None], np.array([[int(e is None)] for e in ended], np.int64)
+            ids = np.array([[token or 0] for token in tokens], np.int64)
+            mask = np.array([[int(e is None)] for e in ended], np.int64)
 
-    def _encode(self, source: Ids) -> dict[str, Value]:
-        """The encoder's keys and values, on the device, and the source's mask."""
-        assert self._encoder is not None
+    def _encode(self, source: Ids, rows: int, what: str) -> dict[str, Value]:
+        """The encoder's keys and values, on the device, and the source's mask; one row of source for each of the decoder's."""
+        if self._encoder is None:
+            raise UsageError(f"{self.spec.name} has no encoder to read a source")
+        self._check(source, "source")
+        if len(source) != rows:
+            raise UsageError(f"there are {len(source)} rows of source and {rows} {what}", "give one for each")
         ids, mask = padded(source)
         given = {"source_ids": host(ids), "source_mask": host(mask)}
         wanted = {i.name for i in self._encoder.get_inputs()}
@@ -218,15 +246,16 @@ class Runtime:
         rows, mask = padded(ids)
         fixed: dict[str, Value] = {}
         if source is not None:
-            self._check(source, "source")
-            fixed = self._encode(source)
+            fixed = self._encode(source, len(rows), "texts")
         elif self.form == "encoder_decoder":
             raise UsageError(f"{self.spec.name} is an encoder-decoder and reads a source")
         if "token_type_ids" in self._inputs:
+            if token_types is not None and list(map(len, token_types)) != list(map(len, ids)):
+                raise UsageError("the token types have other lengths than the texts", "give one type for each token")
             fixed["token_type_ids"] = host(np.zeros_like(rows) if token_types is None else padded(token_types)[0])
         elif token_types is not None:
             raise UsageError(f"{self.spec.name} has no token types")
-        if "prefix_length" in self._inputs:
+        if "prefix_length" in self._inputs:  # causal throughout
             fixed["prefix_length"] = host(np.zeros(len(rows), np.int64))
         return np.array(Decoding(self._main, self.device.device, len(rows), fixed).step(rows, mask))
 
@@ -279,7 +308,9 @@ class Runtime:
                 raise UsageError(f"row {i} of the {what} is empty", "give at least one token")
             wrong = [t for t in row if not 0 <= t < self.spec.vocab_size]
             if wrong:
-                raise UsageError(f"row {i} of the {what} has token {wrong[0]}; the vocabulary has {self.spec.vocab_size}")
+                raise UsageError(
+                    f"row {i} of the {what} has token {wrong[0]}; the vocabulary has {self.spec.vocab_size}"
+                )
             if context is not None and len(row) > context:
                 raise ContextError(f"row {i} of the {what} has {len(row)} tokens and the context holds {context}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,9 @@ class Text:
     def load(cls, folder: Path) -> Text:
         """Read `tokenizer.json` and, where they are there, the other FILES of the folder."""
         if not (folder / "tokenizer.json").is_file():
-            raise TextError(f"{folder} has no tokenizer.json", "give token ids, or put the model's tokenizer.json there")
+            raise TextError(
+                f"{folder} has no tokenizer.json", "give token ids, or put the model's tokenizer.json there"
+            )
         config = _read(folder / "special_tokens_map.json") | _read(folder / "tokenizer_config.json")
         config |= {k: v for k, v in _read(folder / "generation_config.json").items() if k.endswith("token_id")}
         template = folder / "chat_template.jinja"
@@ -131,7 +133,9 @@ class Text:
         if isinstance(source, list):  # several by name; the plain conversation is the one named default
             source = {t.get("name"): t.get("template") for t in source if isinstance(t, dict)}.get("default")
         if not isinstance(source, str):
-            raise ChatTemplateError("this tokenizer has no chat template", "give a plain prompt instead of a conversation")
+            raise ChatTemplateError(
+                "this tokenizer has no chat template", "give a plain prompt instead of a conversation"
+            )
         tokens = {k: _token_text(v) for k, v in self.config.items() if k.endswith("_token")}
         return ChatTemplate(source, {k: v for k, v in tokens.items() if v is not None})
 
@@ -173,7 +177,7 @@ class TextStream:
         return self._text.decode(self._ids[: self._shown]), self._text.decode(self._ids)
 
 
-def stream(text: Text, ids: Iterable[int]) -> Iterable[str]:
+def stream(text: Text, ids: Iterable[int]) -> Iterator[str]:
     """The pieces of text that the tokens complete, one after the other."""
     growing = TextStream(text)
     for i in ids:

@@ -41,8 +41,8 @@ def _leaf(leaf: Leaf) -> nn.Module | nn.Parameter:
             return nn.Parameter(torch.empty(leaf.shape))
 
 
-class Module(nn.Module):
-    """An operation with its leaves: `m.q` a Linear, `m.key` a slot, `m.norm` a child, and itself the scope of its body."""
+class _Scope(nn.Module):
+    """An operation's own place: its leaves, slots and children by name."""
 
     def __init__(self, op: Op, path: str = "") -> None:
         super().__init__()
@@ -57,15 +57,19 @@ class Module(nn.Module):
             else:
                 setattr(self, name, Module(child, f"{path}{name}."))
 
-    def forward(self, t: TorchRun, *xs: Any) -> Any:
-        """The operation's body, in the run `t`."""
-        return self.op.forward(t, self, *xs)  # type: ignore[attr-defined]
-
     def _get_name(self) -> str:
         return type(self.op).__name__
 
 
-class Transformer(Module):
+class Module(_Scope):
+    """An operation with its leaves: `m.q` a Linear, `m.key` a slot, `m.norm` a child, and itself the scope of its body."""
+
+    def forward(self, t: TorchRun, *xs: Any) -> Any:
+        """The operation's body, in the run `t`."""
+        return self.op.forward(t, self, *xs)  # type: ignore[attr-defined]
+
+
+class Transformer(_Scope):
     """A whole model. Ids in; logits, labels or hidden states out. See `forward`."""
 
     op: Model
@@ -163,7 +167,7 @@ class Transformer(Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Transformer:
         with self._keeping_ties():
-            super()._apply(fn, recurse)
+            super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self._retabulate()
         return self
 
@@ -230,23 +234,23 @@ class _Takes:
             _ranked("prefix_length", prefix_length, 1)
 
     def check_rows(self, places: Mapping[Stream, Places]) -> None:
-        """Raises `UsageError` where tokens would stand past the end of a position table."""
+        """Raises `UsageError` where tokens would stand past the end of a position table; a traced length has no end."""
+        if torch.compiler.is_compiling():
+            return
         for stream, table in self.rows:
             at = places[stream]
             if not isinstance(table, LearnedPositions) or not isinstance(at.past, int):
                 continue
             limit = table.rows - table.offset
-            if at.past + at.length <= limit or (at.mask is not None and _inside(at, table, limit)):
+            end = at.past + at.length
+            if end > limit and at.mask is not None:  # with padding a row may be wider than its last position
+                end = int(at.positions(table.count).max()) + 1
+            if end <= limit:
                 continue
             raise UsageError(
-                f"{at.past + at.length} tokens, but the table of positions has {limit} rows",
+                f"{end} tokens, but the table of positions has {limit} rows",
                 "shorten the input, or raise context_length and train again",
             )
-
-
-def _inside(at: Places, table: LearnedPositions, limit: int) -> bool:
-    """With padding a row may be wider than its last position; looked at only where that is free of cost or likely wrong."""
-    return torch.compiler.is_compiling() or int(at.positions(table.count).max()) < limit
 
 
 def _ranked(name: str, x: Tensor, rank: int) -> None:

@@ -22,7 +22,8 @@ def tokens(mask: Tensor | None, shape: Sequence[int]) -> Tensor | None:
         return None
     if mask.shape != tuple(shape):
         raise UsageError(
-            f"the mask has shape {tuple(mask.shape)}; {tuple(shape)} is meant: a row per sequence, and a column per token, past ones included"
+            f"the mask has shape {tuple(mask.shape)} where {tuple(shape)} is meant",
+            "a row per sequence and a column per token, past tokens included",
         )
     mask = mask if mask.dtype == torch.bool else mask != 0
     free = mask.device.type == "cpu" and not torch.compiler.is_compiling()

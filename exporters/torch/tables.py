@@ -40,7 +40,7 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
 
 
 def _partner(x: Tensor, interleaved: bool) -> Tensor:
-    return x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2) if interleaved else x.roll(x.shape[-1] // 2, -1)
+    return x.reshape(*x.shape[:-1], -1, 2).flip(-1).flatten(-2) if interleaved else x.roll(x.shape[-1] // 2, -1)
 
 
 def waves(table: Sinusoid, frequencies: Tensor, positions: Tensor, dtype: torch.dtype) -> Tensor:

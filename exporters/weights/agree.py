@@ -76,14 +76,22 @@ def differences(a: object, b: object, ignored: Collection[str], path: str = "") 
             if f.name not in ignored:
                 at = path if f.name in SILENT else f"{path}.{f.name}".lstrip(".")
                 yield from differences(getattr(a, f.name), getattr(b, f.name), ignored, at)
-    elif isinstance(a, tuple) and isinstance(b, tuple) and any(map(is_dataclass, a)) and len(a) == len(b):
-        for i, (x, y) in enumerate(zip(a, b, strict=True)):
-            yield from differences(x, y, ignored, f"{path}.{getattr(x, 'name', i)}")
+    elif isinstance(a, tuple) and isinstance(b, tuple) and [n for n, _ in _parts(a)] == [n for n, _ in _parts(b)] != []:
+        for (name, x), (_, y) in zip(_parts(a), _parts(b), strict=True):
+            yield from differences(x, y, ignored, f"{path}.{name}")
     else:
         yield path, _shown(a), _shown(b)
 
 
+def _parts(items: tuple[object, ...]) -> list[tuple[str, object]]:
+    """Operations in a row by their names or numbers; nothing for a row of plain values."""
+    if any(is_dataclass(item) for item in items):
+        return [(str(getattr(item, "name", i)), item) for i, item in enumerate(items)]
+    named = [item for item in items if isinstance(item, tuple) and len(item) == 2 and is_dataclass(item[1])]
+    return [(str(name), item) for name, item in named]
+
+
 def _shown(value: object) -> str:
     if isinstance(value, tuple):
-        return f"{len(value)} of them" if any(map(is_dataclass, value)) else f"[{', '.join(map(str, value))}]"
+        return f"{len(value)} of them" if _parts(value) else f"[{', '.join(map(str, value))}]"
     return type(value).__name__ if is_dataclass(value) else "none" if value is None else str(value)

@@ -158,7 +158,8 @@ def read_llama_gguf(c: Config, names: Collection[str]) -> Written:
     odd = {k: v for k, v in stated.items() if k not in _LLAMA_GGUF and v != harmless.get(k)}
     if odd:
         raise WeightsError(f"this map does not carry llama.{', llama.'.join(f'{k} = {v}' for k, v in odd.items())}.")
-    config.setdefault("vocab_size", len(c["tokenizer.ggml.tokens"]) if "tokenizer.ggml.tokens" in c else None)
+    if "vocab_size" not in config:
+        config["vocab_size"] = len(need(c, "tokenizer.ggml.tokens"))
     return read_llama({**config, "tie_word_embeddings": "output.weight" not in names}, names)
 
 

@@ -44,7 +44,8 @@ class Gguf:
             values = dequantize(stored.data, stored.tensor_type)
         except NotImplementedError:
             raise WeightsError(f"{name} is stored as {self.dtypes[name]}, which cannot be dequantised.") from None
-        return torch.from_numpy(np.ascontiguousarray(values.reshape(self.shapes[name])))
+        # what was stored as floats is a view of the file: torch wants memory that it may write
+        return torch.from_numpy(np.require(values.reshape(self.shapes[name]), requirements=["C", "W"]))
 
 
 class _Fields(Mapping[str, Any]):

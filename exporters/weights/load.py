@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass
 
@@ -16,12 +15,10 @@ from .agree import disagreements
 from .families import FAMILIES
 from .faults import Faults
 from .maps import Entry, Plan, recognise
-from .source import Weights
+from .source import REAL, Weights, open_weights
 from .transforms import read_back
 
-
-#: The stored types that are weights: floats, and the quantised blocks of GGUF.
-_REAL = re.compile(r"F16|F32|F64|BF16|[IT]?Q\d\w*|MXFP4")
+__all__ = ["LoadReport", "choose", "open_weights", "read_into"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +112,7 @@ def _check_present(entry: Entry, source: Weights, faults: Faults) -> None:
             faults.missing[name] = entry.paths
         elif source.shapes[name] != shape:
             faults.misshapen[name] = (source.shapes[name], shape, entry.paths)
-        elif not _REAL.fullmatch(source.dtypes[name]):
+        elif not REAL.fullmatch(source.dtypes[name]):
             faults.untyped[name] = source.dtypes[name]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any, Literal
 
 from archspec.ops.base import Op, Tensor, own_tensors, walk
@@ -23,7 +23,7 @@ Format = Literal["archspec", "huggingface", "gguf"]
 HEADS: dict[type[Op], str] = {LmHead: "lm", PoolerHead: "pooler", ClassifierHead: "classifier", NoHead: "none"}
 
 
-@lru_cache(maxsize=None)
+@cache
 def matcher(pattern: str) -> re.Pattern[str]:
     """A pattern as a regular expression with its fields as groups."""
     text = re.escape(pattern).replace(r"\*", "(?P<leaf>weight|bias)").replace(r"\{path\}", "(?P<path>.+)")

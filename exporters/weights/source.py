@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,19 +17,29 @@ from .maps import Format
 from .transforms import Shape
 
 INDEX = "model.safetensors.index.json"
+#: The stored types that are weights: floats, and the quantised blocks of GGUF.
+REAL = re.compile(r"F16|F32|F64|BF16|[IT]?Q\d\w*|MXFP4")
 PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
 
 class Weights(Protocol):
     """Named tensors that are read one by one."""
 
-    path: Path
-    formats: tuple[Format, ...]
-    #: The checkpoint's config.json, or the metadata of GGUF; empty where there is none.
-    metadata: Mapping[str, Any]
-    shapes: Mapping[str, Shape]
-    #: Name -> how the file stores it: F32, BF16, Q4_1, ...
-    dtypes: Mapping[str, str]
+    @property
+    def path(self) -> Path: ...
+    @property
+    def formats(self) -> tuple[Format, ...]: ...
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The checkpoint's config.json, or the metadata of GGUF; empty where there is none."""
+        ...
+
+    @property
+    def shapes(self) -> Mapping[str, Shape]: ...
+    @property
+    def dtypes(self) -> Mapping[str, str]:
+        """Name -> how the file stores it: F32, BF16, Q4_1, ..."""
+        ...
 
     def read(self, name: str) -> Tensor:
         """One tensor, in the file's own precision (float32 where it was quantised)."""

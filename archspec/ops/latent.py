@@ -1,0 +1,83 @@
+"""Latent attention: keys and values are made from a narrow latent, which is all that is cached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from .base import Children, Op
+from .leaves import Leaf, Linear, Slot
+from .norms import Norm
+from .words import Rope, Scope, Scores, Temperature, V, Words
+
+
+@dataclass(frozen=True)
+class LatentAttention(Op):
+    """c = norm(kv_down x), k = [k_up c ; rope(k_rope x)], v = v_up c, q = q_up norm(q_down x)    (DeepSeek-V2, arXiv 2405.04434).
+
+    R is the rank of c, N and r the channels of a head that do not turn and that do; the rotary key is one for all heads. The
+    cache holds c and the turned rotary key: R + r numbers a token.
+    """
+
+    component: ClassVar[str] = "attention"
+
+    width: int
+    heads: int
+    kv_rank: int
+    nope: int
+    turning: int
+    v_head_dim: int
+    scores: Scores
+    q_rank: int | None = None
+    rope: Rope | None = None
+    q_norm: Norm | None = None
+    kv_norm: Norm | None = None
+    temperature: Temperature | None = None
+
+    def leaves(self) -> Mapping[str, Leaf]:
+        h, wide = self.heads, self.heads * (self.nope + self.turning)
+        if self.q_rank:
+            q: dict[str, Leaf] = {"q_down": Linear(self.width, self.q_rank), "q_up": Linear(self.q_rank, wide)}
+        else:
+            q = {"q": Linear(self.width, wide)}
+        return {
+            **q,
+            "kv_down": Linear(self.width, self.kv_rank),
+            "k_rope": Linear(self.width, self.turning),
+            "k_up": Linear(self.kv_rank, h * self.nope),
+            "v_up": Linear(self.kv_rank, h * self.v_head_dim),
+            "o": Linear(h * self.v_head_dim, self.width, residual=True),
+        }
+
+    def children(self) -> Children:
+        norms = {"q_norm": self.q_norm if self.q_rank else None, "kv_norm": self.kv_norm}
+        return {name: norm for name, norm in norms.items() if norm}
+
+    def state(self) -> Mapping[str, Slot]:
+        rows = self.scores.mask.rows
+        return {"latent": Slot(1, self.kv_rank, rows=rows), "rope_key": Slot(1, self.turning, rows=rows)}
+
+    def queries(self, t: Words[V], w: Scope, x: V) -> V:
+        if self.q_rank is None:
+            return t.linear(x, w.q)
+        c = t.linear(x, w.q_down)
+        return t.linear(w.q_norm(t, c) if self.q_norm else c, w.q_up)
+
+    def turned(self, t: Words[V], x: V) -> V:
+        return t.rope(x, t.positions("tokens"), self.rope) if self.rope else x
+
+    def forward(self, t: Words[V], w: Scope, x: V) -> V:
+        q = t.split_heads(self.queries(t, w, x), self.heads, self.nope + self.turning)  # B H T N+r
+        q_nope, q_rope = t.split(q, (self.nope, self.turning))
+        q = t.concat(q_nope, self.turned(t, q_rope))
+        if self.temperature:
+            q = t.temper(q, t.positions("tokens"), self.temperature)
+        c = t.linear(x, w.kv_down)  # B T R
+        c = w.kv_norm(t, c) if self.kv_norm else c
+        c = t.merge_heads(t.remember(t.split_heads(c, 1, self.kv_rank), w.latent))  # B S R
+        k_rope = self.turned(t, t.split_heads(t.linear(x, w.k_rope), 1, self.turning))  # B 1 T r
+        k_nope = t.split_heads(t.linear(c, w.k_up), self.heads, self.nope)  # B H S N
+        k = t.concat(k_nope, t.remember(k_rope, w.rope_key))  # B H S N+r
+        v = t.split_heads(t.linear(c, w.v_up), self.heads, self.v_head_dim)  # B H S C'
+        return t.linear(t.merge_heads(t.attend(q, k, v, self.scores)), w.o)

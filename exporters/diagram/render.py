@@ -1,0 +1,94 @@
+"""Pictures as bytes and files. SVG, PNG and PDF are drawn by Graphviz; DOT and Mermaid are text and need nothing."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Literal, get_args
+
+from archspec.errors import UsageError
+from archspec.ops.model import Model
+
+from .build import Level, draw
+from .dot import dot
+from .mermaid import mermaid
+
+Format = Literal["svg", "png", "pdf", "dot", "mermaid"]
+FORMATS: tuple[Format, ...] = get_args(Format)
+SUFFIXES: dict[str, Format] = {
+    ".svg": "svg", ".png": "png", ".pdf": "pdf", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".mermaid": "mermaid",
+}  # fmt: skip
+GET_GRAPHVIZ = (
+    "install Graphviz (apt install graphviz, brew install graphviz, winget install graphviz; see graphviz.org/download),"
+    " or write DOT or Mermaid, which need no program: -o NAME.dot, -o NAME.mmd"
+)
+
+
+class MissingGraphviz(UsageError):  # noqa: N818
+    """The picture needs the `dot` program, which is not installed. `dot` holds its DOT text."""
+
+    def __init__(self, fmt: str, text: str) -> None:
+        super().__init__(
+            f"drawing {fmt.upper()} needs the program `dot` of Graphviz, which is not on the PATH", GET_GRAPHVIZ
+        )
+        self.dot = text
+
+
+def diagram(model: Model, fmt: Format = "svg", *, level: Level = "block", title: str | None = None) -> bytes:
+    """The picture of a model as the bytes of a file. `level`: `block` draws inside layers, `model` a layer as one box.
+
+    Raises `MissingGraphviz` (a `UsageError`) for svg, png and pdf where the `dot` program is missing, `UsageError` for a
+    format that is none of these.
+    """
+    if fmt not in FORMATS:
+        raise UsageError(f"there is no diagram format {fmt!r}", f"one of {', '.join(FORMATS)}")
+    if level not in get_args(Level):
+        raise UsageError(f"there is no diagram level {level!r}", f"one of {', '.join(get_args(Level))}")
+    drawing = draw(model, level, title)
+    if fmt == "mermaid":
+        return mermaid(drawing).encode()
+    text = dot(drawing)
+    return text.encode() if fmt == "dot" else _graphviz(text, fmt)
+
+
+def write(
+    model: Model, path: str | Path, fmt: Format | None = None, *, level: Level = "block", title: str | None = None
+) -> Path:
+    """Writes the picture, whole or not at all; without `fmt` the path's suffix says which. Returns the path."""
+    path = Path(path)
+    if fmt is None and path.suffix.lower() not in SUFFIXES:
+        raise UsageError(f"{path.name!r} does not say which format is meant", f"end it in one of {', '.join(SUFFIXES)}")
+    data = diagram(model, fmt or SUFFIXES[path.suffix.lower()], level=level, title=title)
+    replace_file(path, data)
+    return path
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Writes beside the path and moves over it, so that nobody ever sees half a file. Raises `UsageError` where it cannot."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)  # a temporary file is private; the picture is not
+        os.replace(name, path)
+    except OSError as error:
+        os.unlink(name)
+        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _graphviz(text: str, fmt: Format) -> bytes:
+    import graphviz  # only here: text formats need neither the package nor the program
+
+    if fmt == "png":  # twice the points, for screens of today
+        text = text.replace("graph [", 'graph [dpi="144", ', 1)
+    try:
+        data: bytes = graphviz.pipe("dot", fmt, text.encode())
+    except graphviz.ExecutableNotFound as error:
+        raise MissingGraphviz(fmt, text) from error
+    return data

@@ -1,0 +1,114 @@
+"""Where tokens stand, and who sees whom: facts that a graph works out from its 0/1 masks.
+
+Two ways of counting a token's position: `unpadded` counts the tokens before it, `every` the columns since its row's first
+token. Masks are measured in columns, so that a window spans a fixed number of them and a cache may drop the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from archspec.ops.leaves import Stream
+from archspec.ops.words import Counting, Mask
+
+from .graph import INT64, Builder
+
+DOUBLE = ir.DataType.DOUBLE
+
+
+class Places:
+    """The positions in one graph. With `cached` the tokens of a call are the last columns of their mask."""
+
+    def __init__(self, builder: Builder, cached: bool) -> None:
+        self.g, self.cached = builder, cached
+
+    def mask(self, stream: Stream) -> ir.Value:
+        """B S: the 0/1 mask over every column of a stream, an input."""
+        if stream == "source":
+            return self.g.input("source_mask", INT64, ["batch", "source"])
+        return self.g.input("attention_mask", INT64, ["batch", "total" if self.cached else "length"])
+
+    def length(self) -> ir.Value:
+        """T, as a vector of one number."""
+        ids = self.g.input("input_ids", INT64, ["batch", "length"])
+        return self.g.once("T", lambda: self.g.op("Shape", ids, start=1, end=2))
+
+    def columns(self, stream: Stream, count: Counting) -> ir.Value:
+        """B S: where every column stands, past ones too; -1 before a row's first token."""
+        g = self.g
+
+        def seen() -> ir.Value:
+            return g.op("CumSum", self.mask(stream), g.const(1))
+
+        def make() -> ir.Value:
+            tokens = g.once(("seen", stream), seen)
+            if count == "every":
+                begun = g.op("Cast", g.op("Greater", tokens, g.const(0)), to=INT64.value)
+                tokens = g.op("CumSum", begun, g.const(1))
+            return g.op("Sub", tokens, g.const(1))
+
+        return g.once(("columns", stream, count), make)
+
+    def positions(self, stream: Stream, count: Counting) -> ir.Value:
+        """B T: where the new tokens stand. -1 is a legal index, of a row that nobody sees."""
+        columns = self.columns(stream, count)
+        if not self.cached or stream == "source":
+            return columns
+        return self.g.once(("new", count), lambda: self.g.last(columns, self.length(), 1))
+
+    def keys(self, stream: Stream) -> ir.Value:
+        """B S: where every column stands as a key; -1 for padding."""
+        g = self.g
+
+        def make() -> ir.Value:
+            padding = g.op("Equal", self.mask(stream), g.const(0))
+            return g.op("Where", padding, g.const(-1), self.columns(stream, "every"))
+
+        return g.once(("keys", stream), make)
+
+
+def allowed(g: Builder, places: Places, mask: Mask, queries: Stream, held: ir.Value | None) -> ir.Value:
+    """B 1 T S: does query i see key j? `held`: how many past columns are at hand, where that may be fewer than all."""
+    keys = places.keys(mask.keys)
+    if held is not None:
+        keys = g.last(keys, g.op("Add", held, places.length()), 1)
+    i = g.op("Unsqueeze", places.positions(queries, "every"), g.const([1, 3]))  # B 1 T 1
+    j = g.op("Unsqueeze", keys, g.const([1, 2]))  # B 1 1 S
+    see = g.op("GreaterOrEqual", j, g.const(0))
+    for more in _conditions(g, mask, i, j):
+        see = g.op("And", see, more)
+    return see
+
+
+def _conditions(g: Builder, mask: Mask, i: ir.Value, j: ir.Value) -> list[ir.Value]:
+    """What a mask asks of a query's place i and a key's j."""
+    match mask.kind:
+        case "causal":
+            seen = [g.op("LessOrEqual", j, i)]
+        case "prefix":
+            prefix = g.op("Unsqueeze", g.input("prefix_length", INT64, ["batch"]), g.const([1, 2, 3]))
+            seen = [g.op("Or", g.op("LessOrEqual", j, i), g.op("Less", j, prefix))]
+        case "full":  # always so: ONNX Runtime wants a mask with its query axis spelt out
+            seen = [g.op("GreaterOrEqual", i, g.const(-1))]
+    if mask.window:
+        back = g.op("Sub", i, j)
+        far = g.op("Abs", back) if mask.kind == "full" else back
+        seen.append(g.op("Less", far, g.const(mask.window + (mask.kind == "full"))))
+    if mask.chunk:
+        chunk = g.const(mask.chunk)
+        seen.append(g.op("Equal", g.op("Div", i, chunk), g.op("Div", j, chunk)))
+    return seen
+
+
+def angles(g: Builder, positions: ir.Value, frequencies: Sequence[float]) -> tuple[ir.Value, ir.Value]:
+    """Cosine and sine of position · frequency, B T n: worked out in float64 and rounded once.
+
+    No table: every length is right to the last bit, and a file holds no number that its spec can give.
+    """
+    at = g.op("Cast", g.op("Unsqueeze", positions, g.const([2])), to=DOUBLE.value)
+    angle = g.op("Mul", at, g.const(frequencies, np.float64))
+    cos, sin = (g.op("Cast", g.op(f, angle), to=g.dtype.value) for f in ("Cos", "Sin"))
+    return cos, sin

@@ -1,0 +1,249 @@
+"""ONNX Runtime against PyTorch: an exported folder computes what the built model computes, or it does not get its name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+import torch
+from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
+
+from archspec.errors import VerificationError
+from archspec.exporters.torch.module import Transformer, build
+from archspec.ops.attention import Attention
+from archspec.ops.base import walk
+from archspec.ops.embedding import LearnedPositions
+from archspec.ops.model import Model
+
+from .emit import by_token, parts, result
+from .graph import Array
+from .words import Weights
+
+#: The share of the outputs' spread that two ways of adding float32 numbers may differ by; what is read off a wrong equation
+#: is larger by orders (GELU by tanh instead of erf: some 1e-3).
+TOLERANCE = 3e-4
+#: Below this a difference is rounding, whatever the outputs are.
+FLOOR = 1e-5
+
+ORT_ERRORS = (
+    ort_errors.Fail, ort_errors.InvalidArgument, ort_errors.InvalidGraph, ort_errors.InvalidProtobuf,
+    ort_errors.NotImplemented, ort_errors.RuntimeException,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """A batch of texts, the cuts in which a cached graph reads them, whether they are padded, tokens of the source."""
+
+    batch: int
+    cuts: tuple[int, ...]
+    padded: bool
+    source: int
+
+
+CASES = (Case(1, (1,), False, 1), Case(2, (4, 1, 2), True, 11), Case(3, (25, 7, 1), False, 5))
+
+
+@dataclass(frozen=True)
+class Verification:
+    """How far ONNX Runtime was from PyTorch at most, and how far it might have been."""
+
+    difference: float
+    tolerance: float
+    values: int
+    """Numbers that were compared."""
+    runtime: str
+
+
+def verify(folder: Path, model: Model, module: Transformer, cases: Sequence[Case] = CASES) -> Verification:
+    """Compare the graphs of an exported folder with the built model in float32, on the CPU.
+
+    Whole texts through `logits`, the same in pieces through `cached`, with and without padding. Equal means: no number is
+    further off than `TOLERANCE` times the standard deviation of the model's outputs.
+
+    Raises:
+        VerificationError: they are not equal, or ONNX Runtime refuses a graph.
+    """
+    files = parts(model)
+    requests = [request(model, _shortened(case, model), seed) for seed, case in enumerate(cases)]
+    with _evaluating(module):
+        wanted = [reference(module, r) for r in requests]
+    tolerance = max(FLOOR, TOLERANCE * float(np.std(np.concatenate([w.ravel() for w in wanted]))))
+    sofar = _Worst(tolerance)
+    crossed: list[dict[str, Array]] = [{} for _ in requests]
+    if "encoder" in files:
+        encoder = Graph(folder / files["encoder"])
+        crossed = [encoder.run(r) for r in requests]
+    if "cached" in files:
+        cached = Graph(folder / files["cached"])
+        for case, r, cross, want in zip(cases, requests, crossed, wanted, strict=True):
+            cuts = _shortened(case, model).cuts
+            got, columns = stepped(cached, r | cross, cuts, result(model)[0])
+            sofar.compare(f"{files['cached']}, read in pieces of {cuts}", got, want[:, columns], _rows(r, columns))
+    whole = Graph(folder / files["logits"])
+    for r, want in zip(requests, wanted, strict=True):
+        every = range(want.shape[1]) if by_token(model) else None
+        sofar.compare(files["logits"], whole.run(r)[result(model)[0]], want, _rows(r, every))
+    return Verification(sofar.difference, tolerance, sofar.values, f"onnxruntime {ort.__version__}")
+
+
+class Graph:
+    """A session on the CPU that takes what it needs from a larger set of inputs."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        options = ort.SessionOptions()
+        options.log_severity_level = 4
+        try:
+            self.session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        except ORT_ERRORS as error:
+            raise VerificationError(f"ONNX Runtime does not load {path.name}: {error}") from error
+        self.inputs = {i.name: i.shape for i in self.session.get_inputs()}
+        self.outputs = [o.name for o in self.session.get_outputs()]
+
+    def run(self, feed: Mapping[str, Array]) -> dict[str, Array]:
+        """Every output by name."""
+        try:
+            values = self.session.run(None, {name: feed[name] for name in self.inputs})
+        except ORT_ERRORS as error:
+            raise VerificationError(f"ONNX Runtime does not run {self.path.name}: {error}") from error
+        return dict(zip(self.outputs, values, strict=True))
+
+
+def stepped(graph: Graph, feed: Mapping[str, Array], cuts: Sequence[int], output: str) -> tuple[Array, list[int]]:
+    """A text read in pieces, and the columns that came out of it. Trimmed caches keep what their name says."""
+    batch, start = len(feed["input_ids"]), 0
+    pieces: list[Array] = []
+    columns: list[int] = []
+    past = {
+        name: np.zeros((batch, shape[1], 0, shape[3]), np.float32)
+        for name, shape in graph.inputs.items()
+        if name.startswith("past.")
+    }
+    for n in cuts:
+        end = start + n
+        piece: dict[str, Array] = {**feed, **past, "attention_mask": feed["attention_mask"][:, :end]}
+        for name in ("input_ids", "token_type_ids"):
+            piece[name] = feed[name][:, start:end]
+        out = graph.run(piece)
+        pieces.append(out[output])
+        columns += range(end - out[output].shape[1], end)
+        past = {name: _kept(out[name.replace("past", "present", 1)], graph.inputs[name][2]) for name in past}
+        start = end
+    return np.concatenate(pieces, 1), columns
+
+
+def request(model: Model, case: Case, seed: int) -> dict[str, Array]:
+    """Random inputs by the names of the graphs' inputs. The decoder's padding stands before a text, an encoder's after it."""
+    rng = np.random.default_rng(seed)
+    length = sum(case.cuts)
+    _, main = model.main
+    source = (model.encoder or main).embedding
+    mask = _mask(case.batch, length, case.padded, left=model.form != "encoder")
+    return {
+        "input_ids": rng.integers(main.embedding.vocab, size=(case.batch, length)),
+        "attention_mask": mask,
+        "token_type_ids": rng.integers(main.embedding.token_types or 1, size=(case.batch, length)),
+        "prefix_length": rng.integers(max(case.cuts[0] - 1, 1), size=case.batch),  # all of it in the first piece
+        "source_ids": rng.integers(source.vocab, size=(case.batch, case.source)),
+        "source_mask": _mask(case.batch, case.source, case.padded, left=False),
+        "source_token_type_ids": rng.integers(source.token_types or 1, size=(case.batch, case.source)),
+    }
+
+
+def reference(module: Transformer, feed: Mapping[str, Array]) -> Array:
+    """What PyTorch says to a request, whole."""
+    given: dict[str, Any] = {}
+    model = module.op
+    at = {name: torch.from_numpy(value) for name, value in feed.items()}
+    if model.main[1].embedding.token_types:
+        given["token_types"] = at["token_type_ids"]
+    if _has_prefix(model):
+        given["prefix_length"] = at["prefix_length"]
+    if model.form == "encoder_decoder":
+        given |= {"source": at["source_ids"], "source_mask": at["source_mask"]}
+        assert model.encoder is not None
+        if model.encoder.embedding.token_types:
+            given["source_types"] = at["source_token_type_ids"]
+    with torch.inference_mode():
+        out: Array = module(at["input_ids"], at["attention_mask"], **given).numpy()
+    return out
+
+
+def loaded(model: Model, weights: Weights) -> Transformer:
+    """The built model in float32, on the memory that `weights` gives where that is float32 already."""
+    module = build(model, device="meta", dtype="float32")
+    state = {t.path: torch.from_numpy(np.ascontiguousarray(weights(t.path), np.float32)) for t in model.tensors()}
+    module.load_state_dict(state, assign=True)
+    return module
+
+
+class _Worst:
+    """The largest difference so far."""
+
+    def __init__(self, tolerance: float) -> None:
+        self.tolerance, self.difference, self.values = tolerance, 0.0, 0
+
+    def compare(self, what: str, got: Array, want: Array, rows: Array | None) -> None:
+        if rows is not None:
+            got, want = got[rows], want[rows]
+        difference = float(np.abs(got - want).max(initial=0.0))
+        if not difference <= self.tolerance:  # not a number fails as well
+            raise VerificationError(
+                f"{what}: ONNX Runtime differs from PyTorch by {difference:.3g}; "
+                f"float32 rounding accounts for {self.tolerance:.3g}.",
+                "this is a fault of archspec: please report it, with the spec",
+            )
+        self.difference, self.values = max(self.difference, difference), self.values + got.size
+
+
+@contextmanager
+def _evaluating(module: torch.nn.Module) -> Iterator[None]:
+    """Without dropout, and left as it was."""
+    training = module.training
+    module.eval()
+    try:
+        yield
+    finally:
+        module.train(training)
+
+
+def _mask(batch: int, length: int, padded: bool, left: bool) -> Array:
+    mask = np.ones((batch, length), np.int64)
+    if padded and length > 2:
+        mask[-1, slice(None, 2) if left else slice(-2, None)] = 0
+    return mask
+
+
+def _rows(feed: Mapping[str, Array], columns: Sequence[int] | None) -> Array | None:
+    """B columns: those that hold a token; None where an output has no row per token."""
+    return None if columns is None else feed["attention_mask"][:, list(columns)] > 0
+
+
+def _kept(present: Array, dimension: str) -> Array:
+    """The rows of a cache that go on to the next call: of `past_4` four."""
+    _, _, rows = dimension.partition("_")
+    return present[:, :, -int(rows) :] if rows else present
+
+
+def _shortened(case: Case, model: Model) -> Case:
+    """A case that fits into the model's tables of positions."""
+    limits = {
+        s.embedding.stream: s.embedding.position.rows - s.embedding.position.offset
+        for s in model.stacks().values()
+        if isinstance(s.embedding.position, LearnedPositions)
+    }
+    cuts, room = [], limits.get("tokens", sum(case.cuts))
+    for n in case.cuts:
+        cuts.append(min(n, room - sum(cuts)))
+    source = min(case.source, limits.get("source", case.source))
+    return Case(case.batch, tuple(n for n in cuts if n), case.padded, source)
+
+
+def _has_prefix(model: Model) -> bool:
+    return any(isinstance(op, Attention) and op.scores.mask.kind == "prefix" for _, op, _ in walk(model))

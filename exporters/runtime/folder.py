@@ -1,0 +1,100 @@
+"""An exported folder, checked before anything is loaded: what it is, and that its files are whole."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from archspec.compiler.compile import compile_spec
+from archspec.errors import ArchspecError
+from archspec.language.model import Spec
+from archspec.ops.model import Form, Model
+
+MANIFEST, SPEC = "archspec.json", "spec.yaml"
+#: The layout of exported folders that is read here.
+LAYOUT = 1
+
+_AGAIN = "export the model again, or copy the whole folder again"
+
+
+class FolderError(ArchspecError):
+    """A folder is no export, or is not whole any more."""
+
+
+@dataclass(frozen=True)
+class ExportFolder:
+    """What an export holds. `graphs`: part (`cached`, `logits`, `encoder`) -> file name."""
+
+    path: Path
+    spec: Spec
+    model: Model
+    graphs: dict[str, str]
+
+    @property
+    def form(self) -> Form:
+        return self.model.form
+
+    @property
+    def cached(self) -> bool:
+        """Is there a graph that steps through a text?"""
+        return "cached" in self.graphs
+
+    @property
+    def main(self) -> Path:
+        """The graph with the head: the cached one where there is one."""
+        return self.path / self.graphs["cached" if self.cached else "logits"]
+
+    @property
+    def encoder(self) -> Path | None:
+        """The graph whose keys and values a decoder's cross attention reads."""
+        return self.path / self.graphs["encoder"] if "encoder" in self.graphs else None
+
+
+def open_folder(path: Path) -> ExportFolder:
+    """Check an exported folder: its graphs and weights have their sizes, its spec is the one that was exported.
+
+    Raises FolderError with all that is missing or damaged, and SpecError for a spec that this archspec does not read.
+    """
+    if not path.is_dir():
+        fault = "is a file" if path.exists() else "does not exist"
+        raise FolderError(f"{path} {fault}", "give a folder that `archspec export` wrote")
+    manifest = _manifest(path / MANIFEST)
+    try:
+        graphs = {part: str(graph["file"]) for part, graph in manifest["graphs"].items()}
+        sizes = {name: int(manifest["files"][name]) for name in [*graphs.values(), manifest["weights"], SPEC]}
+        digest = str(manifest["spec_sha256"])
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise FolderError(f"{path / MANIFEST} does not say which files the export has", _AGAIN) from error
+    faults = [fault for name, size in sizes.items() if (fault := _fault(path / name, size))]
+    if not faults and hashlib.sha256((path / SPEC).read_bytes()).hexdigest() != digest:
+        faults = [f"{SPEC} is not the spec that was exported"]
+    if faults:
+        raise FolderError(f"{path} is damaged: {'; '.join(faults)}", _AGAIN)
+    compiled = compile_spec(path / SPEC)
+    return ExportFolder(path, compiled.spec, compiled.model, graphs)
+
+
+def _fault(file: Path, size: int) -> str | None:
+    if not file.is_file():
+        return f"{file.name} is missing"
+    got = file.stat().st_size
+    return None if got == size else f"{file.name} has {got:,} bytes and was written with {size:,}"
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise FolderError(
+            f"{path.parent} is no export: it has no {path.name}", "`archspec export SPEC -o DIR` writes such a folder"
+        )
+    try:
+        manifest = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise FolderError(f"{path} is damaged: it is not JSON", _AGAIN) from error
+    layout = manifest.get("archspec_export") if isinstance(manifest, dict) else None
+    if layout != LAYOUT:
+        raise FolderError(f"{path} is no manifest of layout {LAYOUT}, but of {layout}", _AGAIN)
+    found: dict[str, Any] = manifest
+    return found

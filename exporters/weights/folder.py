@@ -1,0 +1,108 @@
+"""`archspec build`: a folder with the complete spec, its weights, and the tokenizer that came with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Protocol
+
+from archspec.compiler.show import show
+from archspec.errors import UsageError, WeightsError
+from archspec.exporters.torch.module import Transformer, build
+from archspec.language.model import Spec
+from archspec.ops.model import Model
+
+from .load import LoadReport, read_into
+from .save import CONFIG, SPEC, WEIGHTS, Progress, save, save_hf
+from .source import REAL, Weights, open_weights
+from .tokenizer import FILES, bring_tokenizer
+
+Layout = Literal["archspec", "hf"]
+Dtype = Literal["float32", "bfloat16", "float16"]
+
+
+class Buildable(Protocol):
+    """A compiled spec (`archspec.load` gives one)."""
+
+    @property
+    def spec(self) -> Spec: ...
+    @property
+    def model(self) -> Model: ...
+    @property
+    def weights(self) -> Path | None:
+        """Weights that lie beside the spec."""
+        ...
+
+
+def write_folder(
+    arch: Buildable,
+    output: Path,
+    *,
+    weights: str | Path | None = None,
+    dtype: str | None = None,
+    seed: int | None = 0,
+    layout: str = "archspec",
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> str:
+    """Build a model, fresh or with weights read, and write it. Returns what was done, as text.
+
+    dtype: of the written weights; by default the precision of the file they are read from, or the spec's.
+    layout: `archspec` writes spec.yaml and our names, `hf` config.json and the names of a Hugging Face family.
+    Raises `UsageError` where `output` is taken, `WeightsError` where weights and spec do not fit.
+    """
+    _refuse(output, overwrite)
+    found = weights or arch.weights
+    source = open_weights(found) if found else None
+    dtype = dtype or (_precision(source) if source else arch.spec.dtype)
+    spec = arch.spec.model_copy(update={"dtype": dtype})
+    if source is None:
+        module, lines = build(arch.model, spec.init, dtype=dtype, seed=seed), [f"fresh weights, seed {seed}"]
+    else:
+        module, report = loaded(arch.model, source, dtype, spec.context_length)
+        lines = report.lines()
+    output.mkdir(parents=True, exist_ok=True)
+    names, said = _tokenizer(source, output)
+    if layout == "hf":
+        names += save_hf(arch.model, module, output, spec.context_length, progress=progress)
+    else:
+        names += save(arch.model, module, output, show(spec), progress)
+    return "\n".join([*lines, *said, f"wrote {', '.join(sorted(names))} ({dtype}) to {output}"])
+
+
+def loaded(
+    model: Model, source: Weights, dtype: str, context_length: int | None = None
+) -> tuple[Transformer, LoadReport]:
+    """The module with a checkpoint's weights, and what was read. Nothing is initialised first."""
+    module = build(model, dtype=dtype, device="meta")
+    module.to_empty(device="cpu")
+    return module, read_into(model, source, module, context_length)
+
+
+def _precision(source: Weights) -> Dtype:
+    """The narrowest type that holds every weight of the file as it is (float32 for quantised ones)."""
+    stored = {d for d in source.dtypes.values() if REAL.fullmatch(d)}
+    exact: dict[str, Dtype] = {"F16": "float16", "BF16": "bfloat16"}
+    return exact.get(stored.pop(), "float32") if len(stored) == 1 else "float32"
+
+
+def _tokenizer(source: Weights | None, output: Path) -> tuple[list[str], list[str]]:
+    """The tokenizer's files, and a line where there is none to be had: the weights are good without."""
+    if source is None:
+        return [], []
+    try:
+        return bring_tokenizer(source, output), []
+    except WeightsError as error:
+        return [], [f"no tokenizer was written: {error}"]
+
+
+def _refuse(output: Path, overwrite: bool) -> None:
+    """Raises `UsageError` unless the folder is free, or an earlier build that may be replaced."""
+    if not output.exists():
+        return
+    if not output.is_dir():
+        raise UsageError(f"{output} is a file; a build is a folder.", "choose another place")
+    there = {p.name for p in output.iterdir()}
+    if foreign := sorted(there - {SPEC, CONFIG, WEIGHTS, *FILES}):
+        raise UsageError(f"{output} holds files that no build wrote: {', '.join(foreign[:5])}.", "choose another place")
+    if there and not overwrite:
+        raise UsageError(f"{output} holds an earlier build.", "say --force to replace it, or choose another place")

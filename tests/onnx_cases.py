@@ -1,0 +1,81 @@
+"""Tiny models as exported folders, and texts to send through them."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from tiny import tiny
+
+from archspec.exporters.onnx.emit import by_token, parts, result
+from archspec.exporters.onnx.export import export
+from archspec.exporters.onnx.graph import Array
+from archspec.exporters.onnx.verify import Case, Graph, reference, request, stepped
+from archspec.exporters.torch.module import Transformer, build
+from archspec.ops.model import Model
+
+_ROOT = tempfile.TemporaryDirectory(prefix="archspec-tests-")
+
+
+def random_module(model: Model, seed: int = 0) -> Transformer:
+    """A built model in which every weight matters: none is 0 or 1."""
+    module = build(model, dtype="float32", seed=seed).eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for _, parameter in module.stored():
+            parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.2)
+    return module
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A model, its folder, and the same weights in PyTorch in float32 and float64."""
+
+    model: Model
+    folder: Path
+    module: Transformer
+    exact: Transformer
+
+    def graph(self, part: str) -> Graph:
+        return Graph(self.folder / parts(self.model)[part])  # type: ignore[index]
+
+    def send(self, case: Case, seed: int = 0) -> tuple[dict[str, Array], Array]:
+        """A request, and what PyTorch says to it in float64."""
+        feed = request(self.model, case, seed)
+        return feed, reference(self.exact, feed)
+
+    def whole(self, feed: dict[str, Array]) -> Array:
+        return self.graph("logits").run(feed)[result(self.model)[0]]
+
+    def stepped(self, feed: dict[str, Array], cuts: tuple[int, ...]) -> tuple[Array, list[int]]:
+        if self.model.form == "encoder_decoder":
+            feed = feed | self.graph("encoder").run(feed)
+        return stepped(self.graph("cached"), feed, cuts, result(self.model)[0])
+
+    def difference(self, got: Array, want: Array, feed: dict[str, Array]) -> float:
+        """The largest one, padding aside; not finite anywhere is infinite."""
+        if not np.isfinite(got).all():
+            return float("inf")
+        apart = np.abs(got - want)
+        return float((apart[feed["attention_mask"] > 0] if by_token(self.model) else apart).max())
+
+
+@cache
+def exported(name: str, *overrides: str, last_only: bool = False) -> Exported:
+    """The tiny model of that name, exported once a test process."""
+    model = tiny(name, *overrides)
+    module = random_module(model)
+    folder = Path(tempfile.mkdtemp(dir=_ROOT.name)) / "model"
+    export(model, stored(module), "archspec: 1\n", folder, verify=False, last_only=last_only)
+    exact = build(model, dtype="float64")
+    exact.load_state_dict(module.state_dict())
+    return Exported(model, folder, module, exact.eval())
+
+
+def stored(module: Transformer):  # type: ignore[no-untyped-def]
+    """The weights of a module, as an export reads them."""
+    return lambda path: module.get_parameter(path).detach().numpy()

@@ -1,0 +1,95 @@
+"""Tiny models of transformers, offline and random, as witnesses: in float64, with every parameter moved off its initial value."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+
+import torch
+import transformers
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+transformers.utils.logging.disable_progress_bar()
+
+
+class Exact64(TorchFunctionMode):
+    """In this context float32 means float64: what transformers casts to float32 (norms, softmax, rotations) stays exact."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Iterable[type], args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if func is torch.Tensor.float:
+            return args[0].double()
+        wide = lambda x: torch.float64 if x is torch.float32 else x  # noqa: E731
+        return func(*map(wide, args), **{key: wide(value) for key, value in (kwargs or {}).items()})
+
+
+def tiny(kind: str, **overrides: Any) -> transformers.PreTrainedModel:
+    """A small random model, every weight perturbed: fresh norms are 1 and fresh biases 0, which hides mistakes."""
+    config = CONFIGS[kind]()
+    for key, value in overrides.items():
+        setattr(config, key, value)
+    torch.manual_seed(3)
+    model = _built(getattr(transformers, CLASSES[kind]), config)
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in model.parameters():  # tied ones once
+            parameter += 0.2 * torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+    return model
+
+
+def exact(model: transformers.PreTrainedModel) -> transformers.PreTrainedModel:
+    """A loaded model again, with its tables (of rotations) in float64 too."""
+    again = _built(type(model), model.config)
+    again.load_state_dict(model.state_dict())
+    return again
+
+
+def _built(cls: type[transformers.PreTrainedModel], config: transformers.PreTrainedConfig) -> Any:
+    config._attn_implementation = "eager"
+    with Exact64():
+        return cls(config).double().eval()
+
+
+def logits(model: transformers.PreTrainedModel, ids: Tensor, **inputs: Tensor) -> Tensor:
+    """What the model says, to the precision of float64; its last layer where it has no head."""
+    with Exact64(), torch.no_grad():
+        out = model(input_ids=ids, **inputs)
+    return out.logits if "logits" in out else out.last_hidden_state
+
+
+CONFIGS: dict[str, Callable[[], transformers.PreTrainedConfig]] = {
+    "gpt2": lambda: transformers.GPT2Config(
+        vocab_size=61, n_positions=24, n_embd=32, n_layer=2, n_head=4, n_inner=80, bos_token_id=0, eos_token_id=1
+    ),
+    "bert": lambda: transformers.BertConfig(
+        vocab_size=61, max_position_embeddings=24, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        intermediate_size=80,
+    ),
+    "llama": lambda: transformers.LlamaConfig(
+        vocab_size=61, max_position_embeddings=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=12, intermediate_size=80, rms_norm_eps=1e-5, bos_token_id=0, eos_token_id=1,
+        rope_parameters={"rope_type": "default", "rope_theta": 5000.0},
+    ),
+}  # fmt: skip
+CONFIGS["bert bare"] = CONFIGS["bert"]
+CONFIGS["llama tied"] = lambda: _with(CONFIGS["llama"](), tie_word_embeddings=True, attention_bias=True)
+CLASSES = {
+    "gpt2": "GPT2LMHeadModel",
+    "bert": "BertForMaskedLM",
+    "bert bare": "BertModel",
+    "llama": "LlamaForCausalLM",
+    "llama tied": "LlamaForCausalLM",
+}
+
+
+def _with(config: transformers.PreTrainedConfig, **values: Any) -> transformers.PreTrainedConfig:
+    for key, value in values.items():
+        setattr(config, key, value)
+    return config

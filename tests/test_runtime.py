@@ -1,0 +1,361 @@
+"""An exported folder at work: the same tokens as PyTorch, and the runtime's own laws."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from exported import Exported, exported
+from tiny import DECODERS, SEQ2SEQ, text
+
+from archspec.errors import UsageError
+from archspec.exporters.runtime import session as session_module
+from archspec.exporters.runtime.decode import Decoding
+from archspec.exporters.runtime.device import cuda, open_session
+from archspec.exporters.runtime.folder import FolderError
+from archspec.exporters.runtime.session import ContextError, Runtime, Step, padded
+
+PROMPTS = [[5, 6, 7, 8, 9], [3], [11, 12, 13]]
+SOURCES = [[1, 2, 3], [4, 5, 6, 7, 8, 9, 10], [9]]
+
+Model = Callable[..., Exported]
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
+    """name, overrides -> that tiny model, exported once a session."""
+    made: dict[tuple[str, ...], Exported] = {}
+
+    def get(*key: str) -> Exported:
+        if key not in made:
+            made[key] = exported(text(key[0]), tmp_path_factory.mktemp("export") / key[0], *key[1:])
+        return made[key]
+
+    return get
+
+
+def rows(steps: Iterable[Step]) -> list[list[int]]:
+    """The tokens of each row."""
+    return [[t for t in row if t is not None] for row in zip(*(step.tokens for step in steps), strict=True)]
+
+
+# ------------------------------------------------------------------------------------------------- the same as PyTorch
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_greedy_is_pytorchs_without_a_cache(model: Model, name: str) -> None:
+    tiny = model(name)
+    got = rows(Runtime.load(tiny.folder, "cpu").generate(PROMPTS, max_new_tokens=12))
+    assert got == [tiny.greedy(p, 12, prefix=len(p) if name == "prefix" else None) for p in PROMPTS]
+
+
+@pytest.mark.parametrize("name", SEQ2SEQ)
+def test_greedy_beside_an_encoder(model: Model, name: str) -> None:
+    tiny = model(name)
+    runtime = Runtime.load(tiny.folder, "cpu")
+    got = rows(runtime.generate(source=SOURCES, decoder_start=2, max_new_tokens=10))
+    assert got == [tiny.greedy([2], 10, source=s) for s in SOURCES]
+    begun = rows(runtime.generate(PROMPTS, source=SOURCES, max_new_tokens=6))
+    assert begun == [tiny.greedy(p, 6, source=s) for p, s in zip(PROMPTS, SOURCES, strict=True)]
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "bert", "pooler", "classifier"])
+def test_whole_texts(model: Model, name: str) -> None:
+    tiny = model(name)
+    got = Runtime.load(tiny.folder, "cpu").forward(PROMPTS)
+    for row, prompt in zip(got, PROMPTS, strict=True):
+        expected = tiny.logits(prompt)
+        np.testing.assert_allclose(row[: len(expected)] if expected.ndim > 1 else row, expected, atol=1e-4)
+
+
+def test_whole_texts_beside_an_encoder(model: Model) -> None:
+    tiny = model("seq2seq")
+    got = Runtime.load(tiny.folder, "cpu").forward([[5, 6, 7]], source=[[1, 2, 3, 4]])
+    np.testing.assert_allclose(got[0], tiny.logits([5, 6, 7], [1, 2, 3, 4]), atol=1e-4)
+
+
+def test_token_types_are_read(model: Model) -> None:
+    tiny = model("bert")
+    types = [[0, 0, 1, 1, 1]]
+    got = Runtime.load(tiny.folder, "cpu").forward(PROMPTS[:1], token_types=types)
+    with torch.no_grad():
+        expected = tiny.module(torch.tensor(PROMPTS[:1]), token_types=torch.tensor(types)).numpy()
+    np.testing.assert_allclose(got, expected, atol=1e-4)
+    assert np.abs(got - Runtime.load(tiny.folder, "cpu").forward(PROMPTS[:1])).max() > 1e-2
+
+
+# --------------------------------------------------------------------------------------------------------- generation
+
+
+def test_several_prompts_are_as_each_alone(model: Model) -> None:
+    runtime = Runtime.load(model("llama").folder, "cpu")
+    how = {"max_new_tokens": 8, "temperature": 0.9, "top_k": 20, "top_p": 0.9, "seed": 5}
+    together = rows(runtime.generate(PROMPTS, **how))
+    assert together[0] == rows(runtime.generate(PROMPTS[:1], **how))[0]
+    assert together == rows(runtime.generate(PROMPTS, **how))
+    assert together != rows(runtime.generate(PROMPTS, **{**how, "seed": 6}))
+
+
+def test_one_candidate_is_greedy(model: Model) -> None:
+    runtime = Runtime.load(model("llama").folder, "cpu")
+    greedy = rows(runtime.generate(PROMPTS, max_new_tokens=8))
+    assert rows(runtime.generate(PROMPTS, max_new_tokens=8, temperature=2.0, top_k=1)) == greedy
+
+
+def test_a_row_ends_at_its_stop_token_and_the_others_go_on(model: Model) -> None:
+    runtime = Runtime.load(model("llama").folder, "cpu")
+    free = rows(runtime.generate(PROMPTS, max_new_tokens=10))
+    stop = free[0][2]
+    cut = [row[: row.index(stop) + 1] if stop in row else row for row in free]
+    assert min(map(len, cut)) < max(map(len, cut))  # else this tests nothing
+    steps = list(runtime.generate(PROMPTS, max_new_tokens=10, stop={stop}))
+    assert rows(steps) == cut
+    assert steps[-1].ended == tuple("stop" if stop in row else "length" for row in free)
+    assert len(steps) == max(map(len, cut))
+
+
+def test_a_row_that_has_ended_takes_no_more_of_the_context(model: Model) -> None:
+    """The long row stops at once; the short one may go on to its own end of the context, past the long row's."""
+    tiny = model("gpt2")
+    runtime = Runtime.load(tiny.folder, "cpu")
+    long = list(range(20))
+    stop = tiny.greedy(long, 1)[0]
+    short, expected = next(([first], tokens) for first in range(61) if stop not in (tokens := tiny.greedy([first], 24)))
+    assert rows(runtime.generate([long, short], stop=[stop]))[1] == expected
+
+
+def test_to_the_end_of_the_context(model: Model) -> None:
+    runtime = Runtime.load(model("gpt2").folder, "cpu")
+    steps = list(runtime.generate([[1, 2, 3, 4]]))
+    assert len(steps) == 24 - 4 + 1  # the last token need not be read again
+    assert steps[-1].ended == ("length",)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_past_the_end_of_the_context(model: Model, name: str) -> None:
+    runtime = Runtime.load(model(name).folder, "cpu")
+    steps = runtime.generate([[1] * 20], max_new_tokens=100)
+    got = [next(steps) for _ in range(5)]
+    with pytest.raises(ContextError, match="context of 24 tokens is full after 5 new ones"):
+        next(steps)
+    assert len(rows(got)[0]) == 5
+    with pytest.raises(ContextError, match="row 1 of the prompts has 25 tokens and the context holds 24"):
+        runtime.generate([[1], [1] * 25], max_new_tokens=1)
+
+
+def test_a_cancelled_generation_leaves_the_runtime_as_it_was(model: Model) -> None:
+    runtime = Runtime.load(model("llama").folder, "cpu")
+    expected = rows(runtime.generate(PROMPTS, max_new_tokens=8))
+    for taken in range(4):
+        steps = runtime.generate([[40, 41]], max_new_tokens=20, temperature=1.0)
+        for _ in range(taken):
+            next(steps)
+        steps.close()  # type: ignore[attr-defined]
+        assert rows(runtime.generate(PROMPTS, max_new_tokens=8)) == expected
+
+
+def test_generations_in_flight_do_not_disturb_each_other(model: Model) -> None:
+    runtime = Runtime.load(model("llama").folder, "cpu")
+    alone = [rows(runtime.generate([p], max_new_tokens=6))[0] for p in PROMPTS]
+    together = zip(*(runtime.generate([p], max_new_tokens=6) for p in PROMPTS), strict=True)
+    assert [list(t) for t in zip(*([s.tokens[0] for s in each] for each in together), strict=True)] == alone
+
+
+def test_the_encoder_runs_once(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = Runtime.load(model("seq2seq").folder, "cpu")
+    runs = []
+    run = session_module.run_bound
+    monkeypatch.setattr(session_module, "run_bound", lambda *given: runs.append(1) or run(*given))
+    assert len(list(runtime.generate(source=SOURCES, decoder_start=2, max_new_tokens=5))) == 5
+    assert len(runs) == 1
+
+
+def test_a_windowed_cache_keeps_what_later_queries_see(model: Model) -> None:
+    """Layers with a window of 4 hold fewer than 8 columns at any time, the others all of them."""
+    tiny = model("llama")
+    state = Decoding(open_session(tiny.folder / "model.onnx", "cpu")[0], "cpu", 1)
+    most: dict[str, int] = {}
+    for token in range(20):
+        state.step(np.array([[token]]), np.ones((1, 1), np.int64))
+        most = {name: max(rows, most.get(name, 0)) for name, rows in state.held.items()}
+    assert {n: most[f"past.{n}.key"] for n in range(3)} == {0: 7, 1: 7, 2: 20}
+
+
+def test_threads_do_not_change_the_tokens(model: Model) -> None:
+    folder = model("gpt2").folder
+    one, two = (Runtime.load(folder, "cpu", threads=n) for n in (1, 2))
+    assert rows(one.generate(PROMPTS, max_new_tokens=5)) == rows(two.generate(PROMPTS, max_new_tokens=5))
+
+
+# ----------------------------------------------------------------------------------------------- masks and embeddings
+
+
+def test_filled_masks(model: Model) -> None:
+    tiny = model("bert")
+    got = Runtime.load(tiny.folder, "cpu").fill_mask([[5, 60, 7], [60, 8, 9, 60]], mask_token=60, top=3)
+    assert [(f.row, f.column) for f in got] == [(0, 1), (1, 0), (1, 3)]
+    for filled, ids in zip(got, ([5, 60, 7], [60, 8, 9, 60], [60, 8, 9, 60]), strict=True):
+        chances = torch.from_numpy(tiny.logits(ids)[filled.column]).softmax(-1)
+        best = chances.topk(3)
+        assert filled.tokens == tuple(best.indices.tolist())
+        np.testing.assert_allclose(filled.probabilities, best.values.numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first", "last"])
+def test_embeddings_are_pooled_hidden_states(model: Model, pooling: str) -> None:
+    tiny = model("bert", "head=none")
+    runtime = Runtime.load(tiny.folder, "cpu")
+    got = runtime.embed(PROMPTS, pooling, normalize=False)  # type: ignore[arg-type]
+    pool = {"mean": lambda h: h.mean(0), "first": lambda h: h[0], "last": lambda h: h[-1]}[pooling]
+    expected = np.stack([pool(tiny.logits(p)) for p in PROMPTS])
+    np.testing.assert_allclose(got, expected, atol=1e-4)
+    unit = runtime.embed(PROMPTS, pooling)  # type: ignore[arg-type]
+    np.testing.assert_allclose(unit, got / np.linalg.norm(got, axis=1, keepdims=True), atol=1e-6)
+
+
+# ---------------------------------------------------------------------------------------------------------- bad calls
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "said"),
+    [
+        ("gpt2", lambda r: r.generate(), "no prompts"),
+        ("gpt2", lambda r: r.generate([]), "no prompts"),
+        ("gpt2", lambda r: r.generate([[1], []]), "row 1 of the prompts is empty"),
+        ("gpt2", lambda r: r.generate([[61]]), "token 61; the vocabulary has 61"),
+        ("gpt2", lambda r: r.generate([[-1]]), "token -1"),
+        ("gpt2", lambda r: r.generate([[1]], max_new_tokens=0), "max_new_tokens must be at least 1"),
+        ("gpt2", lambda r: r.generate([[1]], top_p=2.0), "top_p"),
+        ("gpt2", lambda r: r.generate([[1]], source=[[1]]), "no encoder"),
+        ("gpt2", lambda r: r.forward([[1]], token_types=[[1]]), "no token types"),
+        ("gpt2", lambda r: r.forward([[1]], source=[[1]]), "no encoder"),
+        ("gpt2", lambda r: r.fill_mask([[1]], 1), "does not fill masks"),
+        ("gpt2", lambda r: r.embed([[1]]), "gives no hidden states"),
+        ("bert", lambda r: r.generate([[1]]), "does not generate"),
+        ("bert", lambda r: r.fill_mask([[1]], 2), "no text holds the mask token 2"),
+        ("bert", lambda r: r.fill_mask([[1]], 1, top=62), "1 to 61 tokens"),
+        ("bert", lambda r: r.forward([[1, 2]], token_types=[[1]]), "token types"),
+        ("seq2seq", lambda r: r.generate([[1]]), "reads a source"),
+        ("seq2seq", lambda r: r.forward([[1]]), "reads a source"),
+        ("seq2seq", lambda r: r.generate(source=[[1]]), "which token the decoder starts from"),
+        ("seq2seq", lambda r: r.generate([[1]], source=[[1], [2]]), "2 rows of source and 1 prompts"),
+        ("seq2seq", lambda r: r.generate([[1]], source=[[1]], decoder_start=1), "give one of them"),
+        ("seq2seq", lambda r: r.forward([[1]], source=[[1], [2]]), "2 rows of source and 1 texts"),
+    ],
+)
+def test_calls_that_do_not_fit_the_model(model: Model, name: str, call: Callable[[Runtime], object], said: str) -> None:
+    runtime = Runtime.load(model(name).folder, "cpu")
+    with pytest.raises(UsageError, match=said):
+        call(runtime)
+
+
+def test_without_a_context_length_the_number_of_tokens_must_be_said(tmp_path: Path) -> None:
+    endless = exported(text("llama").replace("context_length: 24\n", ""), tmp_path / "endless")
+    runtime = Runtime.load(endless.folder, "cpu")
+    with pytest.raises(UsageError, match="states no context_length"):
+        runtime.generate([[1]])
+    assert rows(runtime.generate([[1]], max_new_tokens=40)) == [endless.greedy([1], 40)]
+
+
+# -------------------------------------------------------------------------------------------------------- bad folders
+
+
+def damage(folder: Path, how: str) -> None:
+    """One way for a folder to be no sound export."""
+    sidecar, manifest = folder / "model.onnx.data", folder / "archspec.json"
+    match how:
+        case "no folder":
+            shutil.rmtree(folder)
+        case "a file":
+            shutil.rmtree(folder)
+            folder.write_text("hello")
+        case "no manifest":
+            manifest.unlink()
+        case "manifest cut":
+            manifest.write_bytes(manifest.read_bytes()[:100])
+        case "manifest of something else":
+            manifest.write_text('{"name": "x"}')
+        case "manifest is a list":
+            manifest.write_text("[]")
+        case "manifest without files":
+            manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "files": None}))
+        case "other layout":
+            manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "archspec_export": 99}))
+        case "no graph":
+            (folder / "model.onnx").unlink()
+        case "no weights":
+            sidecar.unlink()
+        case "weights cut":
+            sidecar.write_bytes(sidecar.read_bytes()[:-1])
+        case "weights too long":
+            sidecar.write_bytes(sidecar.read_bytes() + b"0")
+        case "graph cut":
+            (folder / "model.onnx").write_bytes((folder / "model.onnx").read_bytes()[:-10])
+        case "graph is rubbish":
+            (folder / "model.onnx").write_bytes(b"\xff" * (folder / "model.onnx").stat().st_size)
+        case "spec changed":
+            spec = folder / "spec.yaml"
+            spec.write_text(spec.read_text().replace("repeat: 2", "repeat: 3").replace("width: 48", "width: 49"))
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("no folder", "does not exist"),
+        ("a file", "is a file"),
+        ("no manifest", "is no export: it has no archspec.json"),
+        ("manifest cut", "is not JSON"),
+        ("manifest of something else", "no manifest of layout 1"),
+        ("manifest is a list", "no manifest of layout 1"),
+        ("manifest without files", "does not say which files"),
+        ("other layout", "no manifest of layout 1, but of 99"),
+        ("no graph", r"model\.onnx is missing"),
+        ("no weights", r"model\.onnx\.data is missing"),
+        ("weights cut", r"model\.onnx\.data has [\d,]+ bytes and was written with [\d,]+"),
+        ("weights too long", r"model\.onnx\.data has [\d,]+ bytes"),
+        ("graph cut", r"model\.onnx has [\d,]+ bytes"),
+        ("graph is rubbish", "ONNX Runtime cannot load"),
+        ("spec changed", r"spec\.yaml is not the spec that was exported"),
+    ],
+)
+def test_damaged_folders(model: Model, tmp_path: Path, how: str, said: str) -> None:
+    folder = tmp_path / "export"
+    shutil.copytree(model("gpt2").folder, folder)
+    damage(folder, how)
+    with pytest.raises(FolderError, match=said):
+        Runtime.load(folder, "cpu")
+
+
+def test_a_folder_may_be_moved(model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny = model("gpt2")
+    shutil.copytree(tiny.folder, tmp_path / "moved")
+    monkeypatch.chdir(tmp_path)
+    assert rows(Runtime.load("moved", "cpu").generate(PROMPTS, max_new_tokens=3)) == [
+        tiny.greedy(p, 3) for p in PROMPTS
+    ]
+
+
+# --------------------------------------------------------------------------------------------------------------- CUDA
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not cuda().usable, reason=f"no CUDA: {cuda().why}")
+@pytest.mark.parametrize("name", ["llama", "gpt2", "chunk"])
+def test_cuda_gives_the_tokens_of_the_cpu(model: Model, name: str) -> None:
+    folder = model(name).folder
+    runtime = Runtime.load(folder, "cuda")
+    assert runtime.device.device == "cuda"
+    got = rows(runtime.generate(PROMPTS, max_new_tokens=12))
+    assert got == rows(Runtime.load(folder, "cpu").generate(PROMPTS, max_new_tokens=12))
+
+
+def test_padding() -> None:
+    ids, mask = padded([[1, 2], [3]], left=True)
+    assert (ids.tolist(), mask.tolist()) == ([[1, 2], [0, 3]], [[1, 1], [0, 1]])
+    ids, mask = padded([[1, 2], [3]])
+    assert (ids.tolist(), mask.tolist()) == ([[1, 2], [3, 0]], [[1, 1], [1, 0]])

@@ -1,0 +1,239 @@
+"""Text that grows token by token, special tokens, and chat templates."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from archspec.exporters.runtime.chat import ChatTemplate, ChatTemplateError, Message
+from archspec.exporters.runtime.text import Text, TextError, TextStream, stream
+
+CORPUS = [
+    "Hello world, hello there.",
+    "naïve café – 100 €",
+    "日本語のテキスト",
+    "emoji 😀😁 and 👩‍👩‍👧",
+    "  two  spaces",
+]
+CHATML = (
+    "{% for message in messages %}\n"
+    "{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}\n"
+    "{% endfor %}\n"
+    "{% if add_generation_prompt %}\n"
+    "    {{ '<|im_start|>assistant\\n' }}\n"
+    "{% endif %}"
+)
+CONVERSATION: list[Message] = [{"role": "user", "content": "Why is <b> bold?"}]
+
+
+@cache
+def byte_level() -> Tokenizer:
+    """GPT-2's kind: a token is a run of bytes, and may end inside a character."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    special = [AddedToken(t, special=True) for t in ("<|im_start|>", "<|im_end|>")]
+    trainer = trainers.BpeTrainer(
+        vocab_size=330, initial_alphabet=alphabet, special_tokens=special, show_progress=False
+    )
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    return tokenizer
+
+
+@cache
+def byte_fallback() -> Tokenizer:
+    """Llama's kind: a space is ▁, a leading one is dropped, unknown characters are spelt in bytes."""
+    words = ["▁", "▁Hello", "▁world", "Hello", *"abcdefghijklmnopqrstuvwxyzHW.,▁é"]
+    vocab = {"<s>": 0, "</s>": 1, **{f"<0x{i:02X}>": i + 2 for i in range(256)}}
+    for word in words:
+        vocab.setdefault(word, len(vocab))
+    tokenizer = Tokenizer(models.BPE(vocab, [], byte_fallback=True, fuse_unk=True))
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    tokenizer.decoder = decoders.Sequence(steps)
+    tokenizer.add_special_tokens([AddedToken(t, special=True) for t in ("<s>", "</s>")])
+    tokenizer.post_processor = processors.TemplateProcessing("<s> $A", None, [("<s>", 0)])
+    return tokenizer
+
+
+def folder(path: Path, **files: Any) -> Path:
+    """A tokenizer's folder: keys are file names without their ending."""
+    byte_level().save(str(path / "tokenizer.json"))
+    for name, content in files.items():
+        (path / f"{name}.json").write_text(json.dumps(content))
+    return path
+
+
+# ------------------------------------------------------------------------------------------------------------ streaming
+
+
+@given(st.lists(st.sampled_from([*CORPUS, " ", "a", "\n"]) | st.text(max_size=8), max_size=4).map("".join))
+@pytest.mark.parametrize("make", [byte_level, byte_fallback])
+def test_pieces_join_to_the_whole(make: Any, written: str) -> None:
+    text = Text(make(), {})
+    ids = text.encode(written)
+    assert "".join(stream(text, ids)) == text.decode(ids)
+
+
+@given(st.lists(st.integers(0, 329), max_size=30))
+def test_pieces_of_any_tokens_join_to_the_whole(ids: list[int]) -> None:
+    """Tokens that no text encodes to as well: bytes that are not UTF-8."""
+    text = Text(byte_level(), {})
+    assert "".join(stream(text, ids)) == text.decode(ids)
+
+
+@pytest.mark.parametrize("make", [byte_level, byte_fallback])
+def test_no_replacement_characters_flash_up(make: Any) -> None:
+    text = Text(make(), {})
+    ids = text.encode("a 😀 日本 é")
+    pieces = list(stream(text, ids))
+    assert not any("\ufffd" in piece for piece in pieces)
+    assert "😀" in pieces or " 😀" in pieces  # whole, once its last byte is there
+    assert len(pieces) > 3
+
+
+def test_text_that_ends_inside_a_character_is_told_at_the_end() -> None:
+    text = Text(byte_level(), {})
+    whole = text.encode("ab😀", add_special_tokens=False)
+    growing = TextStream(text)
+    pieces = [growing.push(i) for i in whole[:-1]]
+    assert "".join(pieces) == "ab"
+    assert growing.flush() == "\ufffd"
+    assert growing.flush() == ""
+
+
+def test_words_keep_their_spaces() -> None:
+    text = Text(byte_fallback(), {})
+    vocab = text.tokenizer.get_vocab()
+    assert list(stream(text, [vocab["▁Hello"], vocab["▁world"], vocab["Hello"]])) == ["Hello", " world", "Hello"]
+
+
+def test_special_tokens_are_silent() -> None:
+    text = Text(byte_level(), {})
+    end = text.tokenizer.token_to_id("<|im_end|>")
+    ids = [end, *text.encode("Hello"), end, *text.encode(" there"), end]
+    assert "".join(stream(text, ids)) == "Hello there"
+
+
+# ----------------------------------------------------------------------------------------------------- special tokens
+
+
+def test_special_tokens_come_from_the_files(tmp_path: Path) -> None:
+    files = {
+        "special_tokens_map": {"eos_token": "ignored", "pad_token": {"content": "<|im_start|>", "special": True}},
+        "tokenizer_config": {"eos_token": {"content": "<|im_end|>"}, "unk_token": None, "bos_token": "absent"},
+        "generation_config": {"eos_token_id": [5, 7], "decoder_start_token_id": 9, "temperature": 0.1},
+    }
+    text = Text.load(folder(tmp_path, **files))
+    end = text.tokenizer.token_to_id("<|im_end|>")
+    assert text.special("eos") == end
+    assert text.special("pad") == text.tokenizer.token_to_id("<|im_start|>")
+    assert (text.special("unk"), text.special("bos"), text.special("mask")) == (None, None, None)
+    assert text.stop_ids == tuple(sorted({5, 7, end}))
+    assert text.decoder_start_id == 9
+
+
+def test_a_single_eos_id_and_none(tmp_path: Path) -> None:
+    assert Text.load(folder(tmp_path, generation_config={"eos_token_id": 3})).stop_ids == (3,)
+    assert Text(byte_level(), {}).stop_ids == ()
+    assert Text(byte_fallback(), {"bos_token": "<s>"}).decoder_start_id == 0
+
+
+def test_nothing_is_padded_or_cut(tmp_path: Path) -> None:
+    """Tokenizer files carry the padding and truncation of somebody's training run."""
+    tokenizer = Tokenizer.from_str(byte_level().to_str())
+    tokenizer.enable_padding(length=64)
+    tokenizer.enable_truncation(max_length=2)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    text = Text.load(tmp_path)
+    assert text.decode(text.encode("Hello there, world")) == "Hello there, world"
+    assert len(text.encode("a")) == 1
+
+
+def test_frames_are_added_to_prompts_and_not_to_conversations() -> None:
+    text = Text(byte_fallback(), {"chat_template": "{{ messages[0].content }}"})
+    assert text.encode("a")[0] == 0
+    assert text.encode_chat([{"role": "user", "content": "a"}]) == text.encode("a")[1:]
+
+
+def test_tokens_by_id() -> None:
+    text = Text(byte_level(), {})
+    assert text.token(text.encode("a")[0]) == "a"
+    assert text.token(10**6) == "<1000000>"
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "has no tokenizer.json"),
+        ("{", "is not JSON"),
+        ("[]", "no JSON object"),
+        ('{"a": 1}', "is not a tokenizer"),
+    ],
+)
+def test_bad_tokenizers(tmp_path: Path, content: str | None, said: str) -> None:
+    if content is not None:
+        (tmp_path / "tokenizer.json").write_text(content)
+    with pytest.raises(TextError, match=said):
+        Text.load(tmp_path)
+
+
+# ----------------------------------------------------------------------------------------------------- chat templates
+
+
+def test_chatml_is_rendered_as_transformers_renders_it(tmp_path: Path) -> None:
+    from transformers import PreTrainedTokenizerFast
+
+    text = Text.load(folder(tmp_path, tokenizer_config={"chat_template": CHATML, "eos_token": "<|im_end|>"}))
+    conversation: list[Message] = [{"role": "system", "content": "Be “brief”."}, *CONVERSATION]
+    theirs = PreTrainedTokenizerFast(tokenizer_object=byte_level(), chat_template=CHATML)
+    expected = theirs.apply_chat_template(conversation, tokenize=False, add_generation_prompt=True)
+    assert text.chat_template.render(conversation) == expected
+    assert text.encode_chat(conversation) == theirs.encode(expected, add_special_tokens=False)
+    start = text.tokenizer.token_to_id("<|im_start|>")
+    assert text.encode_chat(conversation).count(start) == 3  # one token each, not ten characters
+
+
+def test_templates_may_use_what_hugging_face_gives_them() -> None:
+    source = (
+        "{{ bos_token }}{% for m in messages %}{% if m.role == 'skip' %}{% continue %}{% endif %}"
+        "{% generation %}{{ m | tojson }}{% endgeneration %}{% endfor %}{{ strftime_now('%Y') | length }}"
+    )
+    messages: list[Message] = [{"role": "skip", "content": ""}, {"role": "user", "content": "<é>"}]
+    assert ChatTemplate(source, {"bos_token": "<s>"}).render(messages) == '<s>{"role": "user", "content": "<é>"}4'
+
+
+def test_templates_are_found_where_they_are_kept(tmp_path: Path) -> None:
+    listed = [{"name": "tool_use", "template": "no"}, {"name": "default", "template": "yes"}]
+    assert Text(byte_level(), {"chat_template": listed}).chat_template.render(CONVERSATION) == "yes"
+    (folder(tmp_path, tokenizer_config={"chat_template": "no"}) / "chat_template.jinja").write_text("file")
+    assert Text.load(tmp_path).chat_template.render(CONVERSATION) == "file"
+    with pytest.raises(ChatTemplateError, match="has no chat template"):
+        Text(byte_level(), {}).encode_chat(CONVERSATION)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("{% for %}", "is not Jinja: line 1"),
+        ("{{ raise_exception('Roles must alternate') }}", "refuses this conversation: Roles must alternate"),
+        ("{{ messages.append(1) }}", "refuses this conversation"),
+        ("{{ ''.__class__.__mro__ }}", "refuses this conversation"),
+        ("{{ messages[0].content + 1 }}", "fails on this conversation"),
+        ("{{ 1 / 0 }}", "fails on this conversation"),
+        ("{{ nothing.at.all }}", "refuses this conversation"),
+        ("{% include 'x' %}", "fails on this conversation"),
+        ("{{ range(10**9) }}", "fails on this conversation"),
+    ],
+)
+def test_bad_templates(source: str, said: str) -> None:
+    with pytest.raises(ChatTemplateError, match=said):
+        ChatTemplate(source, {}).render(CONVERSATION)
