@@ -116,15 +116,16 @@ class Arch:
         Raises:
             WeightsError: the file's tensors are not this architecture's; all faults are listed.
         """
-        from archspec.exporters.torch.module import build
-
-        module = build(self.model, self.spec.init, dtype=dtype, device=device, seed=seed)
         source = weights or self.weights
         if source and device != "meta":
-            from archspec.exporters.weights.load import open_weights, read_into
+            from archspec.exporters.weights.folder import loaded
+            from archspec.exporters.weights.load import open_weights
 
-            read_into(self.model, open_weights(source), module)
-        return module
+            module, _ = loaded(self.model, open_weights(source), dtype or self.spec.dtype, self.spec.context_length)
+            return module.to(device)
+        from archspec.exporters.torch.module import build
+
+        return build(self.model, self.spec.init, dtype=dtype, device=device, seed=seed)
 
     @property
     def weights(self) -> Path | None:
@@ -155,8 +156,21 @@ class Arch:
             VerificationError: the exported graph computes something else than the module.
         """
         from archspec.exporters.onnx.export import export
+        from archspec.exporters.weights.tokenizer import FILES
 
         module = module or self.build(weights=weights, dtype="float32")
+        beside = Path(weights or self._ref)
+        folder = beside if beside.is_dir() else beside.parent
+        companions = [folder / name for name in FILES if weights or self.weights if (folder / name).is_file()]
         return export(
-            self.model, module, self.show(), Path(out), overwrite=overwrite, verify=verify, progress=progress
+            self.model,
+            lambda path: module.get_parameter(path).detach().float().numpy(),
+            self.show(),
+            Path(out),
+            context_length=self.spec.context_length,
+            overwrite=overwrite,
+            verify=verify,
+            module=module,
+            companions=companions,
+            progress=progress,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from archspec.compiler.compile import finish
 from archspec.compiler.resolve import resolve_text
 from archspec.compiler.show import show
 from archspec.exporters.onnx.export import export
+from archspec.exporters.runtime.session import Step
 from archspec.exporters.torch.module import Transformer, build
 
 
@@ -59,3 +60,8 @@ def exported(text: str, folder: Path, *overrides: str) -> Exported:
 
     export(compiled.model, weights, show(compiled.spec), folder, verify=False)
     return Exported(module, folder)
+
+
+def rows(steps: Iterable[Step]) -> list[list[int]]:
+    """The tokens of each row."""
+    return [[t for t in row if t is not None] for row in zip(*(step.tokens for step in steps), strict=True)]

@@ -31,6 +31,11 @@ def random_module(model: Model, seed: int = 0) -> Transformer:
     return module
 
 
+@cache
+def _graph(path: Path) -> Graph:
+    return Graph(path)
+
+
 @dataclass(frozen=True)
 class Exported:
     """A model, its folder, and the same weights in PyTorch in float32 and float64."""
@@ -41,7 +46,7 @@ class Exported:
     exact: Transformer
 
     def graph(self, part: str) -> Graph:
-        return Graph(self.folder / parts(self.model)[part])  # type: ignore[index]
+        return _graph(self.folder / parts(self.model)[part])  # type: ignore[index]
 
     def send(self, case: Case, seed: int = 0) -> tuple[dict[str, Array], Array]:
         """A request, and what PyTorch says to it in float64."""

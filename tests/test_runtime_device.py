@@ -88,8 +88,8 @@ def test_a_heavy_node_on_the_cpu_is_an_error(graph: Path, monkeypatch: pytest.Mo
     real = onnxruntime.InferenceSession
 
     class Claims(real):  # type: ignore[misc, valid-type]
-        def __init__(self, path: str, options: object, providers: list[str], enable_fallback: int) -> None:
-            super().__init__(path, options, providers=[CPU], enable_fallback=enable_fallback)
+        def __init__(self, path: str, options: object, *providers: object, enable_fallback: int) -> None:
+            super().__init__(path, options, [CPU], enable_fallback=enable_fallback)
 
         def get_providers(self) -> list[str]:
             return [CUDA, CPU]

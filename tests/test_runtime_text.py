@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from exported import exported, rows
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny import text as tiny_text
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from archspec.exporters.runtime.chat import ChatTemplate, ChatTemplateError, Message
+from archspec.exporters.runtime.sampling import Sampling
+from archspec.exporters.runtime.session import Runtime
 from archspec.exporters.runtime.text import Text, TextError, TextStream, stream
 
 CORPUS = [
@@ -184,6 +188,40 @@ def test_bad_tokenizers(tmp_path: Path, content: str | None, said: str) -> None:
         (tmp_path / "tokenizer.json").write_text(content)
     with pytest.raises(TextError, match=said):
         Text.load(tmp_path)
+
+
+# ---------------------------------------------------------------------------------------------------- text by a model
+
+
+@pytest.fixture(scope="module")
+def speaking(tmp_path_factory: pytest.TempPathFactory) -> Runtime:
+    """A tiny model with the byte-level tokenizer."""
+    made = exported(
+        tiny_text("llama"), tmp_path_factory.mktemp("export") / "llama", "vocab_size=330", "context_length=64"
+    )
+    folder(made.folder, tokenizer_config={"chat_template": CHATML})
+    return Runtime.load(made.folder, "cpu")
+
+
+def test_written_text_is_the_tokens_text(speaking: Runtime) -> None:
+    sampling = Sampling(1.0, seed=4)
+    pieces = list(speaking.write("Hello", sampling=sampling, max_new_tokens=15))
+    ids = speaking.text.encode("Hello")
+    [tokens] = rows(speaking.generate([ids], temperature=1.0, seed=4, max_new_tokens=15))
+    assert "".join(pieces) == speaking.text.decode(tokens)
+    answer = "".join(speaking.write(CONVERSATION, max_new_tokens=5))
+    [tokens] = rows(speaking.generate([speaking.text.encode_chat(CONVERSATION)], max_new_tokens=5))
+    assert answer == speaking.text.decode(tokens)
+
+
+def test_text_ends_before_the_stop_token(speaking: Runtime) -> None:
+    ids = speaking.text.encode("Hello")
+    [tokens] = rows(speaking.generate([ids], temperature=1.0, seed=4, max_new_tokens=15))
+    stop = next(t for i, t in enumerate(tokens) if i > 2 and t not in tokens[:i])
+    config = {"eos_token_id": stop}
+    ending = Runtime.load(folder(speaking.folder.path, generation_config=config), "cpu")
+    pieces = ending.write("Hello", sampling=Sampling(1.0, seed=4), max_new_tokens=15)
+    assert "".join(pieces) == ending.text.decode(tokens[: tokens.index(stop)])
 
 
 # ----------------------------------------------------------------------------------------------------- chat templates

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from .common import Progress, load, spec_argument
+from .common import Progress, echo_tables, load, spec_argument
+
+if TYPE_CHECKING:
+    from archspec.exporters.onnx.export import ExportSummary
+    from archspec.exporters.tables import Table
 
 
 @click.command("export")
@@ -39,4 +44,31 @@ def command(
     out = output or Path(f"{arch.name}-onnx")
     with Progress() as progress:
         summary = arch.export(out, weights=weights, verify=not no_verify, overwrite=force, progress=progress)
-    click.echo(summary)
+    echo_tables([_table(summary)], "text", None)
+    checked = summary.verification
+    if checked is None:
+        click.echo("not verified: --no-verify")
+    else:
+        click.echo(
+            f"verified on {checked.runtime}: {checked.values:,} values against PyTorch float32, "
+            f"largest difference {checked.difference:.1e} (allowed {checked.tolerance:.1e})"
+        )
+    click.echo(f"wrote {out}")
+
+
+def _table(summary: ExportSummary) -> Table:
+    from archspec.exporters.tables import Column, Table
+    from archspec.exporters.units import exact, size
+
+    table = Table(
+        f"{out_name(summary)}: {exact(summary.parameters)} parameters, {exact(summary.weight_bytes)} bytes of weights",
+        (Column("file", "file"), Column("bytes", "bytes", exact, True), Column("size", "", size, True)),
+    )
+    table.rows += [(name, n, n) for name, n in summary.files.items()]
+    nodes = ", ".join(f"{part} {n:,}" for part, n in summary.nodes.items())
+    table.notes.append(f"nodes: {nodes}")
+    return table
+
+
+def out_name(summary: ExportSummary) -> str:
+    return f"{summary.folder.name} ({summary.form.replace('_', '-')})"

@@ -114,7 +114,7 @@ def _input(pen: _Pen, model: Model, name: str) -> None:
     if model.form != "encoder_decoder":
         title, shape = "Token ids", "B × T"
     else:
-        title, shape = ("Source token ids", "B × S") if name == "encoder" else ("Target token ids", "B × T")
+        title, shape = ("Source token ids", "B × M") if name == "encoder" else ("Target token ids", "B × T")
     pen.on(Node(f"{name}.ids", "input", title, (shape,)))
 
 
@@ -274,7 +274,7 @@ def _parallel(pen: _Pen, op: ParallelBlock, path: str) -> None:
 def _whole(pen: _Pen, op: Op, path: str) -> None:
     """A layer as one box."""
     parts = op.sublayers if isinstance(op, Block | ParallelBlock) else ()
-    facts = [describe(s.f)[0].lower() for s in parts]
+    facts = [fact for title, own in (describe(s.f) for s in parts) for fact in (title.lower(), *own)]
     if isinstance(op, ParallelBlock):
         facts.append("in parallel")
     node = Node(path.rstrip("."), "layer", "Layer", tuple(facts), pen.size(op, path), pen.times)

@@ -62,7 +62,7 @@ def quoted(text: str) -> str:
 
 def markup(text: str) -> str:
     """The text inside an HTML-like label."""
-    return escape(printable(text), quote=True)
+    return escape(printable(text), quote=True).replace("\\", "\\\\")  # DOT's own escapes work here too
 
 
 def printable(text: str) -> str:

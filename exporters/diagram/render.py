@@ -35,17 +35,24 @@ class MissingGraphviz(UsageError):  # noqa: N818
         self.dot = text
 
 
-def diagram(model: Model, fmt: Format = "svg", *, level: Level = "block", title: str | None = None) -> bytes:
+#: More edges than this some Mermaid viewers refuse, and nobody reads.
+MOST_EDGES = 280
+
+
+def diagram(model: Model, fmt: Format = "svg", *, level: Level | None = None, title: str | None = None) -> bytes:
     """The picture of a model as the bytes of a file. `level`: `block` draws inside layers, `model` a layer as one box.
 
+    By default `block`, unless so many layers differ that it has more than `MOST_EDGES` edges.
     Raises `MissingGraphviz` (a `UsageError`) for svg, png and pdf where the `dot` program is missing, `UsageError` for a
     format that is none of these.
     """
     if fmt not in FORMATS:
         raise UsageError(f"there is no diagram format {fmt!r}", f"one of {', '.join(FORMATS)}")
-    if level not in get_args(Level):
+    if level is not None and level not in get_args(Level):
         raise UsageError(f"there is no diagram level {level!r}", f"one of {', '.join(get_args(Level))}")
-    drawing = draw(model, level, title)
+    drawing = draw(model, level or "block", title)
+    if level is None and len(drawing.edges) > MOST_EDGES:
+        drawing = draw(model, "model", title)
     if fmt == "mermaid":
         return mermaid(drawing).encode()
     text = dot(drawing)
@@ -53,7 +60,7 @@ def diagram(model: Model, fmt: Format = "svg", *, level: Level = "block", title:
 
 
 def write(
-    model: Model, path: str | Path, fmt: Format | None = None, *, level: Level = "block", title: str | None = None
+    model: Model, path: str | Path, fmt: Format | None = None, *, level: Level | None = None, title: str | None = None
 ) -> Path:
     """Writes the picture, whole or not at all; without `fmt` the path's suffix says which. Returns the path."""
     path = Path(path)

@@ -112,6 +112,8 @@ def _cheapest(parts: tuple[Part, ...], ids: tuple[int, ...], known: dict[tuple[i
         if (blocks + 1, frames) < best[i + 1][0]:
             best[i + 1] = ((blocks + 1, frames), i, parts[i])
         for length, period in _periods(ids[i:]):
+            if best[i + length][0] <= (blocks + 1, frames + 1):  # no row can be cheaper than one block in one frame
+                continue
             cost, row = _cheapest(parts[i : i + period], ids[i : i + period], known)
             total = (blocks + cost[0], frames + cost[1] + 1)
             if total < best[i + length][0]:

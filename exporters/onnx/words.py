@@ -112,15 +112,19 @@ class OnnxRun(Words[X]):
 
     def normed(self, norm: Norm, x: X, w: LeafRef | None, b: LeafRef | None, shift: float) -> X:
         """`norm(x, weight, bias)` over the last axis; each head by itself, and a weight for each head after it."""
-        rows, one = self.rows(x), self.g.number([1.0])
+        rows = self.rows(x)
         weight, bias = (self.vector(r.path, squeezed(r), s) if r else None for r, s in ((w, shift), (b, 0.0)))
         if any(r and len(squeezed(r)) > 1 for r in (w, b)):
-            y = norm(rows, one, None)
+            y = norm(rows, self.ones(rows), None)
             y = self.g.op("Mul", y, weight) if weight else y
             y = self.g.op("Add", y, bias) if bias else y
         else:
-            y = norm(rows, weight or one, bias)
+            y = norm(rows, weight or self.ones(rows), bias)
         return self.like(x, y)
+
+    def ones(self, x: ir.Value) -> ir.Value:
+        """A weight of 1 for each channel: a single 1 is legal, and ONNX Runtime's fused norms do not take it."""
+        return self.g.op("Expand", self.g.number([1.0]), self.g.op("Shape", x, start=-1))
 
     def l2_norm(self, x: X, eps: float) -> X:
         rows = self.rows(x)

@@ -39,6 +39,7 @@ ORT_ERRORS: tuple[type[Exception], ...] = (
     ort.NoSuchFile,
     ort.NotImplemented,
     ort.RuntimeException,
+    RuntimeError,  # from the binding layer, as when a provider's library does not load
 )
 
 #: y = x · x as an ONNX file of 68 bytes (IR 10, opset 23).
@@ -49,6 +50,9 @@ _PRODUCT = (
 
 #: Operations whose place decides the speed. Small ones that compute shapes stay on the CPU by the provider's own choice.
 _HEAVY = ("MatMul", "Gemm", "Attention", "GroupQueryAttention", "MultiHeadAttention", "MatMulNBits", "MoE", "QMoE")
+
+#: By default the provider rounds float32 products to 10 bits of mantissa (TF32), and tokens then differ from the CPU's.
+_SETTINGS: Mapping[str, dict[str, str]] = {CUDA: {"use_tf32": "0"}}
 
 _WARNING, _ERROR, _FATAL = 2, 3, 4
 
@@ -100,7 +104,7 @@ def live(provider: str) -> str | None:
         try:
             session = onnxruntime.InferenceSession(_PRODUCT, options, providers=[provider], enable_fallback=0)
             session.run(None, {"x": [[2.0]]})
-        except (*ORT_ERRORS, RuntimeError, ValueError) as error:
+        except ORT_ERRORS as error:
             return str(error).splitlines()[0]
     return None
 
@@ -182,7 +186,8 @@ def _open(
     options.intra_op_num_threads = threads or 0
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     try:
-        session = onnxruntime.InferenceSession(path, options, providers=providers, enable_fallback=0)
+        settings = [_SETTINGS.get(name, {}) for name in providers]
+        session = onnxruntime.InferenceSession(path, options, providers, settings, enable_fallback=0)
     except ORT_ERRORS as error:
         raise FolderError(
             f"ONNX Runtime cannot load {path}: {str(error).splitlines()[0]}", "export the model again"

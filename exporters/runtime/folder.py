@@ -68,7 +68,7 @@ def open_folder(path: Path) -> ExportFolder:
         digest = str(manifest["spec_sha256"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FolderError(f"{path / MANIFEST} does not say which files the export has", _AGAIN) from error
-    faults = [fault for name, size in sizes.items() if (fault := _fault(path / name, size))]
+    faults = [found for name, size in sizes.items() if (found := _fault(path / name, size))]
     if not faults and hashlib.sha256((path / SPEC).read_bytes()).hexdigest() != digest:
         faults = [f"{SPEC} is not the spec that was exported"]
     if faults:

@@ -107,7 +107,7 @@ def _nucleus(p: NDArray[np.float64], mass: float) -> NDArray[np.float64]:
 
 def sample(logits: Logits, sampling: Sampling, streams: list[np.random.Generator]) -> NDArray[np.int64]:
     """B V -> B: the next token of each row, from its own stream. Raises ArchspecError where logits have overflowed."""
-    best = logits.argmax(axis=-1).astype(np.int64)  # NaN counts as highest
+    best: NDArray[np.int64] = logits.argmax(axis=-1).astype(np.int64)  # NaN counts as highest
     top = logits[np.arange(len(logits)), best]
     if not np.isfinite(top).all():
         rows = ", ".join(map(str, np.flatnonzero(~np.isfinite(top))))
@@ -117,4 +117,5 @@ def sample(logits: Logits, sampling: Sampling, streams: list[np.random.Generator
     cumulative = probabilities(logits, sampling).cumsum(axis=-1)
     drawn = np.array([stream.random() for stream in streams]) * cumulative[:, -1]
     # The first token whose cumulative probability exceeds the draw; it never has probability 0.
-    return (cumulative <= drawn[:, None]).sum(axis=-1, dtype=np.int64)
+    tokens: NDArray[np.int64] = (cumulative <= drawn[:, None]).sum(axis=-1, dtype=np.int64)
+    return tokens

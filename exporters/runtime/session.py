@@ -294,7 +294,8 @@ class Runtime:
             vectors = hidden[np.arange(len(ids)), 0 if pooling == "first" else lengths - 1]
         if normalize:
             vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
-        return vectors.astype(np.float32)
+        result: NDArray[np.float32] = vectors.astype(np.float32)
+        return result
 
     # ---- checks
 

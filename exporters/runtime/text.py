@@ -17,15 +17,6 @@ from .chat import ChatTemplate, ChatTemplateError, Message
 #: What a decoder puts for bytes that are not, or not yet, UTF-8.
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
-#: Files that come with a tokenizer: an export copies them through.
-FILES = (
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "generation_config.json",
-    "chat_template.jinja",
-)
-
 
 class TextError(ArchspecError):
     """A tokenizer's files are missing, damaged, or do not hold what is asked of them."""
@@ -72,7 +63,7 @@ class Text:
 
     @classmethod
     def load(cls, folder: Path) -> Text:
-        """Read `tokenizer.json` and, where they are there, the other FILES of the folder."""
+        """Read `tokenizer.json` and what Hugging Face keeps beside it: special tokens, chat template."""
         if not (folder / "tokenizer.json").is_file():
             raise TextError(
                 f"{folder} has no tokenizer.json", "give token ids, or put the model's tokenizer.json there"

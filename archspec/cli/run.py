@@ -1,0 +1,204 @@
+"""archspec run"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from archspec.errors import UsageError
+
+from .common import color
+
+if TYPE_CHECKING:
+    from archspec.exporters.runtime.session import Runtime
+
+
+@click.command("run")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("prompt", required=False)
+@click.option("--chat", metavar="TEXT", help="Ask through the tokenizer's chat template.")
+@click.option("--system", metavar="TEXT", help="A system message before --chat.")
+@click.option("--ids", metavar="1,2,3", help="Token ids instead of text.")
+@click.option("--fill", metavar="TEXT", help="Predict the masked tokens of a text (encoders).")
+@click.option(
+    "--embed",
+    metavar="TEXT",
+    multiple=True,
+    help="The vector of a text (models without a head). Repeatable: similarities.",
+)
+@click.option("--source", metavar="1,2,3", help="Token ids for the encoder of an encoder-decoder.")
+@click.option("--start", type=int, help="The token that an encoder-decoder's answer starts from.")
+@click.option(
+    "-n", "--max-new-tokens", type=click.IntRange(min=1), default=128, show_default=True, help="Stop after so many."
+)
+@click.option("--temperature", type=float, default=0.0, show_default=True, help="0 is greedy.")
+@click.option("--top-k", type=int, help="Sample from the k likeliest tokens.")
+@click.option("--top-p", type=float, help="Sample from the smallest set of tokens that reaches this probability.")
+@click.option("--seed", type=int, help="Of the sampling.")
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    default="auto",
+    show_default=True,
+    help="cuda means CUDA: never a silent fallback.",
+)
+@click.option("--threads", type=click.IntRange(min=1), help="CPU threads.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON record instead of text.")
+@click.option("--stats", is_flag=True, help="Say how fast it was, on stderr.")
+def command(
+    folder: Path, prompt: str | None, chat: str | None, system: str | None, ids: str | None, fill: str | None,
+    embed: tuple[str, ...], source: str | None, start: int | None, max_new_tokens: int, temperature: float, top_k: int | None,
+    top_p: float | None, seed: int | None, device: str, threads: int | None, as_json: bool, stats: bool,
+) -> None:  # fmt: skip
+    """Run an exported FOLDER on ONNX Runtime: generate after a PROMPT (`-` reads stdin), chat, fill masks, embed.
+
+    \b
+    Example:
+      archspec run smollm2-onnx --chat "What is the capital of France?"
+      archspec run gpt2-onnx --ids 464,3139,286 -n 5
+      archspec run minilm-onnx --embed "a cat" --embed "a kitten" --embed "a bond"
+    """
+    from archspec.exporters.runtime.sampling import Sampling
+    from archspec.exporters.runtime.session import Runtime
+
+    task = _task(prompt, chat, ids, fill, embed, source)
+    sampling = Sampling(temperature, top_k, top_p, seed)
+    runtime = Runtime.load(folder, device, threads)  # type: ignore[arg-type]
+    if stats:
+        click.echo(f"{runtime!r}", err=True)
+    if task == "embed":
+        _embed(runtime, embed, as_json)
+    elif task == "fill":
+        _fill(runtime, fill or "", as_json)
+    elif task in ("ids", "source"):
+        _tokens(runtime, ids, source, start, sampling, max_new_tokens, as_json, stats)
+    else:
+        text = sys.stdin.read() if prompt == "-" else prompt or ""
+        _text(runtime, _messages(chat, system) if chat is not None else text, sampling, max_new_tokens, as_json, stats)
+
+
+def _task(prompt: Any, chat: Any, ids: Any, fill: Any, embed: Any, source: Any) -> str:
+    """The one thing that is asked for; `--source` goes with `--ids`."""
+    given = {"prompt": prompt is not None, "chat": chat is not None, "fill": fill is not None, "embed": bool(embed)}
+    asked = [name for name, on in given.items() if on]
+    if ids is not None or source is not None:
+        asked.append("ids" if ids is not None else "source")
+    if not asked:
+        raise UsageError("there is nothing to do", 'give a PROMPT, --chat "…", --ids, --fill or --embed')
+    if len(asked) > 1:
+        raise UsageError(f"{' and '.join(asked)} are several things to do", "ask for one of them")
+    return asked[0]
+
+
+def _messages(chat: str, system: str | None) -> list[dict[str, str]]:
+    before = [{"role": "system", "content": system}] if system else []
+    return [*before, {"role": "user", "content": chat}]
+
+
+def _numbers(text: str, option: str) -> list[int]:
+    try:
+        return [int(part) for part in text.replace(",", " ").split()]
+    except ValueError:
+        raise UsageError(f"{option} {text!r} is no list of token ids", f"{option} 464,3139,286") from None
+
+
+def _text(runtime: Runtime, asked: Any, sampling: Any, most: int, as_json: bool, stats: bool) -> None:
+    clock = _Clock()
+    pieces: list[str] = []
+    for piece in runtime.write(asked, sampling=sampling, max_new_tokens=most):
+        clock.tick()
+        pieces.append(piece)
+        if not as_json:
+            click.echo(piece, nl=False)
+            sys.stdout.flush()
+    click.echo(json.dumps({"text": "".join(pieces)}, ensure_ascii=False) if as_json else "")
+    if stats:
+        clock.report()
+
+
+def _tokens(
+    runtime: Runtime,
+    ids: str | None,
+    source: str | None,
+    start: int | None,
+    sampling: Any,
+    most: int,
+    as_json: bool,
+    stats: bool,
+) -> None:
+    clock = _Clock()
+    steps = runtime.generate(
+        [_numbers(ids, "--ids")] if ids else None, source=[_numbers(source, "--source")] if source else None,
+        decoder_start=start, max_new_tokens=most, temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p,
+        seed=sampling.seed,
+    )  # fmt: skip
+    made: list[int] = []
+    for step in steps:
+        clock.tick()
+        made += [token for token in step.tokens if token is not None]
+        if not as_json:
+            click.echo(("," if len(made) > 1 else "") + str(made[-1]), nl=False)
+            sys.stdout.flush()
+    click.echo(json.dumps({"ids": made}) if as_json else "")
+    if stats:
+        clock.report()
+
+
+def _fill(runtime: Runtime, text: str, as_json: bool) -> None:
+    words = runtime.text
+    mask = words.special("mask_token")
+    if mask is None:
+        raise UsageError("the tokenizer has no mask token")
+    found = runtime.fill_mask([words.encode(text)], mask)
+    records = [
+        {"column": f.column, "tokens": [words.token(t) for t in f.tokens], "probabilities": list(f.probabilities)}
+        for f in found
+    ]
+    if as_json:
+        click.echo(json.dumps(records, ensure_ascii=False))
+        return
+    for f in found:
+        for token, p in zip(f.tokens, f.probabilities, strict=True):
+            click.echo(f"{100 * p:6.2f} %  {words.token(token)}")
+
+
+def _embed(runtime: Runtime, texts: Sequence[str], as_json: bool) -> None:
+    vectors = runtime.embed([runtime.text.encode(t) for t in texts])
+    if as_json:
+        click.echo(
+            json.dumps(
+                [{"text": t, "vector": v.tolist()} for t, v in zip(texts, vectors, strict=True)], ensure_ascii=False
+            )
+        )
+    elif len(texts) == 1:
+        click.echo(" ".join(f"{x:.6f}" for x in vectors[0]))
+    else:
+        bold = (lambda s: click.style(s, bold=True)) if color(sys.stdout) else str
+        click.echo(bold("cosine similarity to the first"))
+        for text, similarity in zip(texts, vectors @ vectors[0], strict=True):
+            click.echo(f"{similarity:7.4f}  {text}")
+
+
+class _Clock:
+    """Time to the first piece, and pieces a second after it."""
+
+    def __init__(self) -> None:
+        self.start, self.first, self.last, self.count = time.perf_counter(), 0.0, 0.0, 0
+
+    def tick(self) -> None:
+        self.last = time.perf_counter()
+        self.first = self.first or self.last
+        self.count += 1
+
+    def report(self) -> None:
+        if self.count:
+            rate = (self.count - 1) / (self.last - self.first) if self.last > self.first else 0.0
+            click.echo(
+                f"first token after {1000 * (self.first - self.start):.0f} ms, then {rate:.1f} a second", err=True
+            )

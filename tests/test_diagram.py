@@ -1,0 +1,233 @@
+"""The drawing says what the operations say: laws over specs of every kind, and hand arithmetic on published ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+from tiny import ENCODERS, SEQ2SEQ, TINY, tiny
+
+from archspec.compiler.lower import lower
+from archspec.compiler.resolve import resolve
+from archspec.exporters.diagram.build import draw
+from archspec.exporters.diagram.graph import Drawing, Edge, Node
+from archspec.exporters.diagram.facts import describe, role
+from archspec.ops.attention import CrossAttention
+from archspec.ops.base import Op
+from archspec.ops.block import Block, ParallelBlock
+from archspec.ops.leaves import Leaf, Linear, Table, Vector
+from archspec.ops.model import Model
+
+WIRINGS = {
+    "narrow tokens": ("gpt2", "embedding.projection={dim: 16, of: tokens, bias: false}"),
+    "no residual": ("gpt2", "decoder.residual=none"),
+    "branch": ("llama", "decoder.placement=branch"),
+    "no norms": ("gpt2", "decoder.placement=none"),
+    "one norm": ("parallel", "decoder.parallel=one_norm"),
+    "parallel without residual": ("parallel", "decoder.residual=none"),
+    "attention only": ("gpt2", "decoder.ffn=none"),
+    "headless": ("bert", "head=none"),
+    "every token": ("classifier", "head.pool=tokens"),
+    "scaled head": ("gpt2", "head.scale=1/8"),
+    "types and position": ("gpt2", "embedding.token_types=3"),
+    "uneven depths": ("seq2seq", "encoder.layers=5", "decoder.layers=1"),
+}
+MODELS = {name: tiny(name) for name in TINY} | {name: tiny(*spec) for name, spec in WIRINGS.items()}
+
+
+def node(drawing: Drawing, end: str) -> Node:
+    """The one node whose id ends so."""
+    (found,) = [n for n in drawing.nodes() if n.id.endswith(end)]
+    return found
+
+
+def edges(drawing: Drawing, kind: str) -> list[Edge]:
+    return [e for e in drawing.edges if e.kind == kind]
+
+
+def layers_once(model: Model) -> list[Block | ParallelBlock]:
+    """Each different layer of each stack; those of one spec entry are one object."""
+    once = [op for stack in model.stacks().values() for op in dict.fromkeys(stack.layers)]
+    return [op for op in once if isinstance(op, Block | ParallelBlock)]
+
+
+def order(drawing: Drawing) -> list[str]:
+    """The titles of the boxes inside the first frame, bottom to top; sums and forks as `+` and `.`."""
+    marks = {"sum": "+", "fork": "."}
+    return [marks.get(n.role, n.title) for n in next(drawing.frames()).items if isinstance(n, Node)]
+
+
+@pytest.mark.parametrize("level", ["block", "model"])
+@pytest.mark.parametrize("name", MODELS)
+def test_every_node_is_on_a_way_from_an_input_to_an_output(name: str, level: str) -> None:
+    drawing = draw(MODELS[name], level)  # type: ignore[arg-type]
+    flow = [e for e in drawing.edges if e.kind != "tie"]
+    nodes = {n.id: n for n in drawing.nodes()}
+    assert {end for e in drawing.edges for end in (e.source, e.target)} <= nodes.keys()
+
+    def reached(start: set[str], pairs: list[tuple[str, str]]) -> set[str]:
+        seen = set(start)
+        while more := {b for a, b in pairs if a in seen} - seen:
+            seen |= more
+        return seen
+
+    inputs = {n.id for n in nodes.values() if n.role == "input"}
+    outputs = {n.id for n in nodes.values() if n.role == "output"}
+    assert reached(inputs, [(e.source, e.target) for e in flow]) == nodes.keys()
+    assert reached(outputs, [(e.target, e.source) for e in flow]) == nodes.keys()
+    assert len(outputs) == 1
+
+
+@pytest.mark.parametrize("level", ["block", "model"])
+@pytest.mark.parametrize("name", MODELS)
+def test_boxes_hold_every_parameter_once(name: str, level: str) -> None:
+    model = MODELS[name]
+    drawing = draw(model, level)  # type: ignore[arg-type]
+    assert sum(n.parameters * n.times for n in drawing.nodes()) == sum(t.size for t in model.tensors()) == drawing.total
+    assert f"{drawing.total:,} parameters" in drawing.subtitle
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_residual_is_an_edge_from_its_source_to_its_sum(name: str) -> None:
+    drawing, expected = draw(MODELS[name]), 0
+    for op in layers_once(MODELS[name]):
+        skips = sum(s.residual.skip is not None for s in op.sublayers)
+        expected += skips if isinstance(op, Block) else min(skips, 1)
+    roles = {n.id: n.role for n in drawing.nodes()}
+    assert [(roles[e.source], roles[e.target]) for e in edges(drawing, "residual")] == [("fork", "sum")] * expected
+    stream = {e.target: e.source for e in edges(drawing, "stream")}
+    for e in edges(drawing, "residual"):  # the sum lies after its source on the same stream
+        at = e.target
+        while at != e.source:
+            at = stream[at]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_cross_attention_reads_keys_and_values_from_the_encoders_output(name: str) -> None:
+    drawing = draw(MODELS[name])
+    crossing = [s for op in layers_once(MODELS[name]) for s in op.sublayers if isinstance(s.f, CrossAttention)]
+    memory = edges(drawing, "memory")
+    assert len(memory) == 2 * len(crossing)
+    if name in SEQ2SEQ:
+        last = drawing.columns[0].items[-1]
+        top = last if isinstance(last, Node) else last.items[-1]  # type: ignore[union-attr]
+        assert {(e.source, e.label) for e in memory} == {(top.id, "K"), (top.id, "V")}  # type: ignore[union-attr]
+        assert {e.target for e in memory} == {"decoder.layers.0.cross_attention"}
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bert", "sandwich", "parallel", "albert"])
+@pytest.mark.parametrize("level", ["block", "model"])
+def test_size_does_not_depend_on_depth(name: str, level: str) -> None:
+    stack = "encoder" if name in ENCODERS else "decoder"
+    key = f"{stack}.layers.0.repeat" if name == "albert" else f"{stack}.layers"
+    shallow, deep = (draw(tiny(name, f"{key}={n}"), level) for n in (2, 96))  # type: ignore[arg-type]
+    assert [n.id for n in shallow.nodes()] == [n.id for n in deep.nodes()]
+    assert len(shallow.edges) == len(deep.edges) < 280
+    assert [f.times for f in shallow.frames()] == [2]
+    assert [f.times for f in deep.frames()] == [96]
+
+
+def test_norms_stand_where_they_are() -> None:
+    def inside(placement: str) -> list[str]:
+        return order(draw(tiny("gpt2", f"decoder.placement={placement}")))
+
+    norm, attention, ffn = "LayerNorm", "Self-attention", "Feed-forward"
+    assert inside("pre") == [".", norm, attention, "+", ".", norm, ffn, "+"]
+    assert inside("post") == [".", attention, "+", norm, ".", ffn, "+", norm]
+    assert inside("branch") == [".", attention, norm, "+", ".", ffn, norm, "+"]
+    assert inside("sandwich") == [".", norm, attention, norm, "+", ".", norm, ffn, norm, "+"]
+    assert inside("none") == [".", attention, "+", ".", ffn, "+"]
+
+
+def test_no_residual_is_said_and_seen() -> None:
+    drawing = draw(MODELS["no residual"])
+    assert order(drawing) == ["LayerNorm", "Self-attention", "LayerNorm", "Feed-forward"]
+    assert "no residual" in node(drawing, ".attention").facts
+    assert not edges(drawing, "residual")
+
+
+def test_scales_are_written_on_their_edges() -> None:
+    drawing = draw(tiny("odd"))
+    assert {e.label for e in edges(drawing, "residual")} == {"× 0.9"}
+    into_sums = {
+        e.label for e in edges(drawing, "stream") if e.target.startswith("decoder.layers") and e.target[-3:] == "sum"
+    }
+    assert into_sums == {"× 0.7"}
+    assert [e.label for e in edges(drawing, "stream") if e.target == "head.out"] == ["× 1/2"]
+    (scaled,) = [
+        e for e in draw(tiny("sandwich")).edges if e.source == "decoder.embedding.tokens" and e.kind == "stream"
+    ]
+    assert scaled.label == "× √32"
+
+
+def test_parallel_branches_read_one_x() -> None:
+    two, one = draw(MODELS["parallel"]), draw(MODELS["one norm"])
+    for drawing, first in ((two, "_input_norm"), (one, "")):
+        fed = {
+            e.source
+            for e in edges(drawing, "stream")
+            if e.target in (f"decoder.layers.0.{n}{first}" for n in ("attention", "ffn"))
+        }
+        assert fed == {"decoder.layers.0.parallel.x"}
+    assert sum(n.role == "norm" for n in two.nodes()) == sum(n.role == "norm" for n in one.nodes()) + 1
+
+
+def test_ties_are_marked() -> None:
+    assert [(e.source, e.target, e.label) for e in edges(draw(tiny("seq2seq")), "tie")] == [
+        ("decoder.embedding.tokens", "head.out", "tied"),
+        ("decoder.embedding.tokens", "encoder.embedding.tokens", "shared"),
+    ]
+    assert node(draw(tiny("gpt2")), "head.out").note == "tied"
+    assert not edges(draw(tiny("t5like")), "tie")
+
+
+def test_shared_weights_are_marked_and_counted_once() -> None:
+    drawing = draw(tiny("albert"))
+    (frame,) = drawing.frames()
+    assert (frame.times, frame.shared) == (3, True)
+    assert "shared weights" in frame.label
+    # q, k, v, o: 4 · (32² + 32); up and down: 2 · 32 · 48 + 48 + 32; two norms: 4 · 32
+    assert sum(n.parameters * n.times for n in drawing.nodes() if ".layers." in n.id) == 4224 + 3152 + 128
+
+
+def test_gpt2_by_hand() -> None:
+    drawing = draw(lower(resolve("gpt2").spec))
+    assert node(drawing, "embedding.tokens").parameters == 38_597_376
+    assert node(drawing, "embedding.positions").parameters == 786_432
+    assert node(drawing, ".attention").parameters == 2_362_368
+    assert node(drawing, ".ffn").parameters == 4_722_432
+    assert node(drawing, ".ffn").times == 12
+    assert node(drawing, "final_norm").parameters == 1_536
+    assert node(drawing, "head.out").parameters == 0
+    assert node(drawing, ".attention").facts == ("12 heads × 64", "causal", "bias")
+    assert next(drawing.frames()).label == ("× 12", "7.09M each")
+
+
+def test_facts_tell_variants_apart() -> None:
+    facts = {
+        "decoder.attention.window=5": "window 5",
+        "decoder.attention.softcap=30": "softcap 30",
+        "decoder.attention.clip=8": "clip ±8",
+        "decoder.attention.scale=1": "scale 1",
+        "decoder.attention.kv_heads=1": "1 k/v head",
+        "decoder.attention.mask=prefix": "prefix",
+        "decoder.attention.qk_norm={over: vector}": "q/k norm of the vector",
+        "decoder.attention.position={kind: rope, dim: 4}": "rope θ 10,000 on 4 of 8",
+    }
+    for override, fact in facts.items():
+        assert fact in node(draw(tiny("llama", override, "decoder.layers=1")), ".attention").facts, override
+
+
+def test_an_operation_that_the_drawing_does_not_know_is_drawn_from_its_leaves() -> None:
+    @dataclass(frozen=True)
+    class Mixer(Op):
+        component: ClassVar[str] = "attention"
+
+        def leaves(self) -> Mapping[str, Leaf]:
+            return {"down": Linear(1024, 64), "table": Table(2000, 8), "gain": Vector((64,), 1.0)}
+
+    assert describe(Mixer()) == ("Mixer", ("down 1,024 → 64", "table 2,000 × 8"))
+    assert role(Mixer()) == "attention"
+    assert role(tiny("gpt2")) == "layer"

@@ -1,0 +1,192 @@
+"""Texts and files: nothing overlaps, nothing crosses a box, every format is well formed whatever a name holds."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from test_diagram import MODELS
+from tiny import tiny
+
+from archspec.errors import UsageError
+from archspec.exporters.diagram.build import draw
+from archspec.exporters.diagram.dot import dot
+from archspec.exporters.diagram.facts import human, number
+from archspec.exporters.diagram.geometry import Layout, Rect, extent
+from archspec.exporters.diagram.layout import place
+from archspec.exporters.diagram.render import MissingGraphviz, diagram, write
+from archspec.exporters.diagram.text import lines, width
+
+HOSTILE = "a\"b'c <b>&amp; \\N {x|y} [z] é漢 #35; --> %%\n\x00</TABLE>"
+needs_dot = pytest.mark.skipif(shutil.which("dot") is None, reason="needs the program dot of Graphviz")
+
+
+def boxes(layout: Layout) -> dict[str, Rect]:
+    roles = {n.id: n.role for n in layout.drawing.nodes()}
+    return {k: r for k, r in layout.nodes.items() if roles[k] != "fork"}
+
+
+def meet(a: Rect, b: Rect) -> bool:
+    """Do the insides of two rectangles share a point?"""
+    return a.left < b.right and b.left < a.right and a.bottom < b.top and b.bottom < a.top
+
+
+@pytest.mark.parametrize("level", ["block", "model"])
+@pytest.mark.parametrize("name", MODELS)
+def test_nothing_overlaps(name: str, level: str) -> None:
+    layout = place(draw(MODELS[name], level))  # type: ignore[arg-type]
+    rects = [*boxes(layout).items(), *((t.text, extent(t)) for t in layout.texts)]
+    assert not [(a, b) for i, (a, r) in enumerate(rects) for b, s in rects[:i] if meet(r, s)]
+
+
+@pytest.mark.parametrize("level", ["block", "model"])
+@pytest.mark.parametrize("name", MODELS)
+def test_no_edge_runs_through_a_box(name: str, level: str) -> None:
+    layout = place(draw(MODELS[name], level))  # type: ignore[arg-type]
+    rects = boxes(layout)
+    for path in layout.paths:
+        for (ax, ay), (bx, by) in zip(path.points, path.points[1:], strict=False):
+            assert ax == bx or ay == by, "edges run straight up or across"
+            line = Rect((ax + bx) / 2, (ay + by) / 2, abs(ax - bx), abs(ay - by))
+            crossed = [k for k, r in rects.items() if meet(line, Rect(r.x, r.y, r.w - 1, r.h - 1))]
+            assert not crossed, (path.edge, crossed)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_frames_hold_what_they_repeat(name: str) -> None:
+    layout = place(draw(MODELS[name]))
+    for frame in layout.drawing.frames():
+        outer = layout.frames[frame.id]
+        at = frame.id.rsplit(".", 1)[0]
+        first, last = map(int, frame.id.rsplit(".", 1)[1].split("-"))
+        for key, rect in boxes(layout).items():
+            if (found := re.match(rf"{re.escape(at)}\.(\d+)\.", key)) and first <= int(found[1]) <= last:
+                assert outer.left < rect.left < rect.right < outer.right, key
+                assert outer.bottom < rect.bottom < rect.top < outer.top, key
+
+
+@needs_dot
+@pytest.mark.parametrize("name", ["gpt2", "seq2seq", "parallel", "albert", "shared", "no residual"])
+def test_graphviz_reads_dot_without_a_warning_and_keeps_every_node(name: str) -> None:
+    drawing = draw(MODELS[name])
+    done = subprocess.run(["dot", "-Tsvg"], input=dot(drawing).encode(), capture_output=True, check=True)
+    assert done.stderr == b""
+    svg = ET.fromstring(done.stdout)
+    names = {e.text for e in svg.iter("{http://www.w3.org/2000/svg}title")}
+    assert {n.id for n in drawing.nodes()} <= names
+
+
+@needs_dot
+def test_positions_are_ours() -> None:
+    text = dot(draw(MODELS["seq2seq"]))
+    done = subprocess.run(["dot", "-Tplain"], input=text.encode(), capture_output=True, check=True)
+    layout = place(draw(MODELS["seq2seq"]))
+    at = {
+        m[1]: (float(m[2]), float(m[3]))
+        for m in re.finditer(r'^node "?([a-z][\w.]+)"? (-?[\d.]+) (-?[\d.]+)', done.stdout.decode(), re.M)
+    }
+    origin = at["decoder.ids"]
+    base = layout.nodes["decoder.ids"]
+    for key, rect in layout.nodes.items():
+        x, y = at[key]
+        assert (x - origin[0]) * 72 == pytest.approx(rect.x - base.x, abs=0.2)
+        assert (y - origin[1]) * 72 == pytest.approx(rect.y - base.y, abs=0.2)
+
+
+@needs_dot
+def test_svg_shows_exact_counts_and_a_hostile_name() -> None:
+    svg = ET.fromstring(diagram(tiny("gpt2"), "svg", title=HOSTILE))
+    shown = "".join(svg.itertext())
+    assert "a\"b'c <b>&amp; \\N {x|y} [z] é漢 #35; --> %% \ufffd</TABLE>" in shown.replace("\xa0", " ")
+    tips = [v for e in svg.iter() for k, v in e.attrib.items() if k.endswith("}title")]
+    assert "decoder.layers.0.attention: 4,224 parameters, 2 times" in tips
+
+
+@needs_dot
+@pytest.mark.parametrize(("fmt", "magic"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")])
+def test_pictures(fmt: str, magic: bytes, tmp_path: Path) -> None:
+    path = write(tiny("gpt2"), tmp_path / f"picture.{fmt}")
+    assert path.read_bytes().startswith(magic)
+    assert [p.name for p in tmp_path.iterdir()] == [f"picture.{fmt}"]
+
+
+@pytest.mark.parametrize("level", ["block", "model"])
+@pytest.mark.parametrize("name", MODELS)
+def test_mermaid_is_well_formed_and_small(name: str, level: str) -> None:
+    drawing = draw(MODELS[name], level)  # type: ignore[arg-type]
+    text = diagram(MODELS[name], "mermaid", level=level).decode()  # type: ignore[arg-type]
+    assert len(text) < 50_000
+    body = text.split("flowchart BT\n")[1].splitlines()
+    assert sum(line.strip().startswith("subgraph ") for line in body) == body.count("  end") + sum(
+        line.strip() == "end" and line != "  end" for line in body
+    )
+    declared = {
+        m[1] for line in body if (m := re.match(r'\s+(n\d+)(?:\(\["[^"]*"\]\)|\(\("\+"\)\)|\["[^"]*"\])$', line))
+    }
+    arrows = [m for line in body if (m := re.match(r'\s+(n\d+) (?:-->|-\.->|==>|-\.-)(?:\|"[^"]*"\|)? (n\d+)$', line))]
+    assert {end for m in arrows for end in m.groups()} == declared
+    assert len(declared) == sum(n.role != "fork" for n in drawing.nodes())
+    known = ("subgraph ", "end", "direction ", "classDef ", "class ")
+    assert len(body) == len(declared) + len(arrows) + sum(line.strip().startswith(known) for line in body)
+
+
+def test_many_different_layers_are_drawn_as_one_box_each() -> None:
+    entries = ", ".join(f"{{ffn: {{width: {8 * i}}}}}" for i in range(1, 61))
+    model = tiny("gpt2", f"decoder.layers=[{entries}]")
+    text = diagram(model, "mermaid").decode()
+    arrows = re.findall("-->|-.->|-.-", text)
+    assert 60 < len(arrows) < 280
+    assert len(text) < 50_000
+    assert diagram(model, "mermaid", level="block").decode().count("Self-attention") == 60
+
+
+def test_a_hostile_name_breaks_no_text() -> None:
+    mermaid = diagram(tiny("gpt2"), "mermaid", title=HOSTILE).decode()
+    assert mermaid.splitlines()[1].startswith('title: "a\\"b')
+    assert mermaid.splitlines()[2] == "---"
+    text = diagram(tiny("gpt2"), "dot", title=HOSTILE).decode()
+    assert "&lt;/TABLE&gt;" in text
+    assert "\x00" not in text + mermaid
+
+
+def test_without_the_program_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MissingGraphviz, match="apt install graphviz") as caught:
+        write(tiny("gpt2"), tmp_path / "picture.svg")
+    assert caught.value.exit_code == 2
+    assert caught.value.dot == diagram(tiny("gpt2"), "dot").decode()
+    assert list(tmp_path.iterdir()) == []
+    assert write(tiny("gpt2"), tmp_path / "picture.dot").read_text().startswith('digraph "gpt2" {')
+    assert write(tiny("gpt2"), tmp_path / "picture.mmd").read_text().startswith("---\ntitle: ")
+
+
+def test_wrong_calls_are_usage_errors(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no diagram format 'gif'"):
+        diagram(tiny("gpt2"), "gif")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="no diagram level 'op'"):
+        diagram(tiny("gpt2"), "dot", level="op")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="which format is meant"):
+        write(tiny("gpt2"), tmp_path / "picture")
+    with pytest.raises(UsageError, match="cannot write"):
+        write(tiny("gpt2"), tmp_path / "missing" / "picture.dot")
+
+
+def test_numbers() -> None:
+    assert [human(n) for n in (0, 999, 1_536, 786_432, 2_362_368, 38_597_376, 999_600, 124_439_808, 405 * 10**9)] == [
+        "0", "999", "1.54k", "786k", "2.36M", "38.6M", "1.00M", "124M", "405B",
+    ]  # fmt: skip
+    assert [number(x) for x in (2.0, 768**0.5, 0.125, 64**-0.5, 0.22, 1.702, -0.5, 512**-0.5)] == [
+        "2", "√768", "1/8", "1/8", "0.22", "1.702", "−1/2", "1/√512",
+    ]  # fmt: skip
+
+
+def test_facts_are_broken_between_and_never_inside() -> None:
+    facts = ("12 heads × 64", "causal", "window 4,096", "rope θ 10,000")
+    rows = lines(facts, 9.0, 110.0)
+    assert " · ".join(rows) == " · ".join(facts)
+    assert len(rows) > 1
+    assert all(width(row, 9.0) <= 110.0 for row in rows)

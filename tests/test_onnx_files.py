@@ -1,0 +1,142 @@
+"""What an exported folder holds: its bytes, its manifest, and that it works wherever it stands."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx_cases import Exported, exported, random_module, stored
+from tiny import TINY, tiny
+
+from archspec.compiler.compile import compile_spec
+from archspec.exporters.onnx.emit import parts
+from archspec.exporters.onnx.export import export
+from archspec.exporters.onnx.sidecar import LARGE, LINE, PAGE, layout
+from archspec.exporters.onnx.verify import Case, Graph
+
+#: What a graph costs beside its weights, in bytes: some of it once, some for each layer.
+GRAPH, LAYER = 6_000, 6_000
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_bytes_are_four_times_the_parameters(name: str) -> None:
+    """The sidecar exactly, alignment aside; the graphs add a stated constant."""
+    e = exported(name)
+    sizes = [4 * t.size for t in e.model.tensors()]
+    data = (e.folder / "model.onnx.data").stat().st_size
+    assert sum(sizes) <= data < sum(sizes) + LINE * len(sizes)
+    layers = sum(len(s.layers) for s in e.model.stacks().values())
+    for file in parts(e.model).values():
+        assert (e.folder / file).stat().st_size < GRAPH + LAYER * layers
+
+
+def test_large_tensors_start_on_pages() -> None:
+    starts, end = layout([100, LARGE, 4, 2 * LARGE])
+    assert starts == [0, PAGE, PAGE + LARGE, 2 * PAGE + LARGE]
+    assert end == 2 * PAGE + 3 * LARGE
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bert", "seq2seq", "albert"])
+def test_a_tied_head_is_one_initializer_before_and_after_optimisation(name: str, tmp_path: Path) -> None:
+    e = exported(name)
+    for file in parts(e.model).values():
+        proto = onnx.load(e.folder / file, load_external_data=False)
+        tables = [i.name for i in proto.graph.initializer if 61 in i.dims and len(i.dims) == 2]
+        assert len(tables) <= 1
+        options = ort.SessionOptions()
+        options.log_severity_level = 3
+        options.optimized_model_filepath = str(tmp_path / file)
+        ort.InferenceSession(e.folder / file, options, providers=["CPUExecutionProvider"])
+        optimised = onnx.load(tmp_path / file)
+        held = sum(
+            int(np.prod(i.dims)) * 4 for i in optimised.graph.initializer if i.data_type == onnx.TensorProto.FLOAT
+        )
+        assert held <= 4 * sum(t.size for t in e.model.tensors()) + 1000
+
+
+def test_graphs_share_one_sidecar() -> None:
+    e = exported("seq2seq")
+    seen: dict[str, set[tuple[str, ...]]] = {}
+    for file in parts(e.model).values():
+        for i in onnx.load(e.folder / file, load_external_data=False).graph.initializer:
+            if i.data_location == onnx.TensorProto.EXTERNAL:
+                seen.setdefault(i.name, set()).add(tuple(x.value for x in i.external_data))
+    assert set(seen) == {t.path for t in e.model.tensors()}
+    assert all(len(places) == 1 and next(iter(places))[0] == "model.onnx.data" for places in seen.values())
+    assert not (e.folder / "model.onnx.data").is_symlink()
+
+
+def test_the_folder_moves_and_loads_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    e = exported("gpt2")
+    feed, _ = e.send(Case(1, (5,), False, 1))
+    shutil.copytree(e.folder, tmp_path / "moved")
+    monkeypatch.chdir(tmp_path)
+    assert np.array_equal(Graph(Path("moved/logits.onnx")).run(feed)["logits"], e.whole(feed))
+    monkeypatch.chdir("/")
+    assert np.array_equal(Graph(tmp_path / "moved/logits.onnx").run(feed)["logits"], e.whole(feed))
+
+
+def test_the_manifest_says_what_is_there() -> None:
+    e: Exported = exported("sandwich")
+    manifest = json.loads((e.folder / "archspec.json").read_text())
+    assert sorted([*manifest["files"], "archspec.json"]) == sorted(os.listdir(e.folder))
+    assert (manifest["form"], manifest["head"], manifest["output"]) == ("decoder", "lm", "logits")
+    assert (manifest["vocab_size"], manifest["dtype"], manifest["verification"]) == (61, "float32", None)
+    assert manifest["parameters"] == sum(t.size for t in e.model.tensors())
+    cached = manifest["graphs"]["cached"]
+    assert cached["file"] == "model.onnx"
+    assert cached["inputs"][0] == {"name": "input_ids", "type": "int64", "shape": ["batch", "length"]}
+    assert cached["inputs"][2] == {"name": "past.0.key", "type": "float32", "shape": ["batch", 2, "past_5", 24]}
+    assert cached["inputs"][3]["shape"] == ["batch", 2, "past_5", 20]
+
+
+def test_the_spec_and_its_hash_travel_in_every_graph(tmp_path: Path) -> None:
+    compiled, text = compile_spec("gpt2", ["decoder.layers=1", "d_model=24", "vocab_size=61", "expect=none"]), "a: ü\n"
+    module = random_module(compiled.model)
+    summary = export(compiled.model, stored(module), text, tmp_path / "out", context_length=1024, module=module)
+    digest = hashlib.sha256((tmp_path / "out/spec.yaml").read_bytes()).hexdigest()
+    assert (tmp_path / "out/spec.yaml").read_text("utf-8") == text
+    assert json.loads((tmp_path / "out/archspec.json").read_text())["spec_sha256"] == digest
+    for file in ("model.onnx", "logits.onnx"):
+        proto = onnx.load(tmp_path / "out" / file, load_external_data=False)
+        props = {p.key: p.value for p in proto.metadata_props}
+        assert (props["archspec.spec"], props["archspec.spec_sha256"]) == (text, digest)
+    assert summary.verification
+    assert summary.verification.difference < summary.verification.tolerance
+    assert summary.files == {p.name: p.stat().st_size for p in (tmp_path / "out").iterdir()}
+
+
+def test_companions_come_along(tmp_path: Path) -> None:
+    model = tiny("gpt2")
+    tokenizer = tmp_path / "tokenizer.json"
+    tokenizer.write_text("{}")
+    weights = stored(random_module(model))
+    export(model, weights, "x: 1\n", tmp_path / "out", companions=[tokenizer], verify=False)
+    assert (tmp_path / "out/tokenizer.json").read_text() == "{}"
+    export(model, weights, "x: 1\n", tmp_path / "out", overwrite=True, verify=False)
+    assert not (tmp_path / "out/tokenizer.json").exists()
+
+
+def test_weights_are_read_one_at_a_time() -> None:
+    """Each once, in order, though two graphs hold them."""
+    model = tiny("gpt2")
+    module = random_module(model)
+    read: list[str] = []
+
+    def weights(path: str):  # type: ignore[no-untyped-def]
+        read.append(path)
+        return module.get_parameter(path).detach().numpy()
+
+    told: list[float] = []
+    out = exported("gpt2").folder.parent / "again"
+    export(model, weights, "x: 1\n", out, verify=False, progress=lambda what, share: told.append(share))
+    assert sorted(read) == sorted(t.path for t in model.tensors())
+    assert told == sorted(told)
+    assert told[-1] == 1.0

@@ -1,0 +1,185 @@
+"""An export is there whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+from onnx_cases import random_module, stored
+from tiny import tiny
+
+from archspec.errors import UsageError, VerificationError
+from archspec.exporters.onnx import folder as folders
+from archspec.exporters.onnx import sidecar
+from archspec.exporters.onnx.export import export
+from archspec.exporters.onnx.folder import atomic_folder
+
+
+def write(out: Path, *, overwrite: bool = False, fill: float | None = None) -> None:
+    """An export of the tiny GPT-2, or of one whose every weight is `fill`."""
+    model = tiny("gpt2")
+    weights = stored(random_module(model))
+    filled = weights if fill is None else lambda path: np.full_like(weights(path), fill)
+    export(model, filled, "x: 1\n", out, overwrite=overwrite, verify=False)
+
+
+def test_an_earlier_export_is_replaced_only_when_told(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    write(out, fill=1.0)
+    before = (out / "model.onnx.data").read_bytes()
+    with pytest.raises(UsageError, match="earlier export"):
+        write(out)
+    assert (out / "model.onnx.data").read_bytes() == before
+    write(out, overwrite=True, fill=2.0)
+    assert (out / "model.onnx.data").read_bytes() != before
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_what_is_not_an_export_is_never_replaced(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "thesis.tex").write_text("years of work")
+    file = tmp_path / "file"
+    file.write_text("x")
+    for out, reason in ((other, "no export"), (file, "is a file"), (file / "out", "part of the path is a file")):
+        with pytest.raises(UsageError, match=reason) as error:
+            write(out, overwrite=True)
+        assert error.value.exit_code == 2
+    write(tmp_path / "out")
+    (tmp_path / "out/notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"did not write: notes\.txt"):
+        write(tmp_path / "out", overwrite=True)
+    assert (tmp_path / "out/notes.txt").read_text() == "mine"
+    assert (other / "thesis.tex").read_text() == "years of work"
+
+
+def test_an_empty_folder_a_new_parent_and_a_link_are_fine(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    write(tmp_path / "empty")
+    write(tmp_path / "a/b/c")
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    write(tmp_path / "link")
+    for name in ("empty", "a/b/c", "there"):
+        ort.InferenceSession(tmp_path / name / "model.onnx", providers=["CPUExecutionProvider"])
+
+
+def test_a_failed_verification_leaves_nothing(tmp_path: Path) -> None:
+    model = tiny("gpt2")
+    weights = stored(random_module(model))
+    with pytest.raises(VerificationError) as error:
+        export(model, weights, "x: 1\n", tmp_path / "out", module=random_module(model, seed=1))
+    assert error.value.exit_code == 70
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("archspec.exporters.onnx.export.write_weights", full)
+    with pytest.raises(UsageError, match="the disk is full"):
+        write(tmp_path / "out")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_device_is_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel's own refusal, in the middle of a write."""
+    monkeypatch.setattr(sidecar, "SIDECAR", "/dev/full")
+    with pytest.raises(UsageError, match="the disk is full"):
+        write(tmp_path / "out")
+    assert os.listdir(tmp_path) == []
+
+
+def test_no_permission_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: Path, *args: object, **options: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "mkdir", refused)
+    with pytest.raises(UsageError, match="permission is denied"), atomic_folder(tmp_path / "out"):
+        pytest.fail("a folder was given")
+
+
+def test_a_swap_that_was_cut_in_half_is_undone(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    write(out, fill=1.0)
+    before = (out / "model.onnx.data").read_bytes()
+    out.rename(tmp_path / ".out.archspec-previous")
+    with pytest.raises(UsageError, match="earlier export"):
+        write(out)
+    assert (out / "model.onnx.data").read_bytes() == before
+
+
+def test_leavings_of_the_dead_are_cleared_and_those_of_the_living_kept(tmp_path: Path) -> None:
+    stale = tmp_path / ".out.archspec-0123abcd"
+    stale.mkdir()
+    (stale / "model.onnx.data").write_bytes(b"half")
+    with atomic_folder(tmp_path / "out") as one:
+        assert not stale.exists()
+        (one / "kept").write_text("1")
+        with atomic_folder(tmp_path / "out") as two:
+            assert (one / "kept").exists()
+            assert one != two
+            (two / "archspec.json").write_text(json.dumps({"archspec_export": 1, "files": []}))
+        (tmp_path / "out/archspec.json").unlink()
+    assert os.listdir(tmp_path) == ["out"]
+    assert os.listdir(tmp_path / "out") == ["kept"]
+
+
+def test_names_with_pattern_characters_are_names(tmp_path: Path) -> None:
+    neighbour = tmp_path / ".outa.archspec-0123abcd"
+    neighbour.mkdir()
+    write(tmp_path / "out[a]")
+    assert sorted(os.listdir(tmp_path)) == [neighbour.name, "out[a]"]
+    assert folders.exported_files(tmp_path / "out[a]")
+
+
+VICTIM = """
+import sys
+from pathlib import Path
+from test_onnx_folder import write
+turn = 0
+print("ready", flush=True)
+while True:
+    turn += 1
+    write(Path(sys.argv[1]), overwrite=True, fill=float(turn))
+    print(turn, flush=True)
+"""
+
+
+def test_a_kill_at_any_moment_leaves_a_whole_export_or_none(tmp_path: Path) -> None:
+    """A process that replaces an export over and over is killed at 25 random moments.
+
+    In the export number n every weight is n, norms, tables and all: a mixture of two would show.
+    """
+    out, rng, found = tmp_path / "out", random.Random(0), 0
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "OMP_NUM_THREADS": "1"}
+    for _ in range(25):
+        victim = subprocess.Popen([sys.executable, "-c", VICTIM, out], stdout=subprocess.PIPE, text=True, env=env)
+        assert victim.stdout
+        victim.stdout.readline()
+        time.sleep(rng.random() * 0.25)
+        victim.send_signal(signal.SIGKILL)
+        victim.communicate()
+        if not out.exists():
+            continue
+        found += 1
+        manifest = json.loads((out / "archspec.json").read_text())
+        assert sorted([*manifest["files"], "archspec.json"]) == sorted(os.listdir(out))
+        values = np.unique(np.fromfile(out / "model.onnx.data", np.float32))
+        assert len(values[values != 0]) == 1
+        for file in ("model.onnx", "logits.onnx"):
+            ort.InferenceSession(out / file, providers=["CPUExecutionProvider"])
+    assert found > 5
+    write(out, overwrite=True)
+    assert os.listdir(tmp_path) == ["out"]

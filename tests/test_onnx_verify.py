@@ -1,0 +1,121 @@
+"""The check before an export gets its name: it finds what is wrong, and lets pass what is right."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx_cases import exported, random_module, stored
+from tiny import TINY, tiny
+
+from archspec.errors import VerificationError
+from archspec.exporters.onnx.export import export
+from archspec.exporters.onnx.verify import CASES, TOLERANCE, Case, verify
+from archspec.exporters.torch.module import build
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_what_is_right_passes_by_far(name: str) -> None:
+    e = exported(name)
+    found = verify(e.folder, e.model, e.module)
+    assert found.difference < found.tolerance / 10
+    assert found.values > 0
+
+
+def changed(name: str, folder: Path, file: str, change) -> None:  # type: ignore[no-untyped-def]
+    """An export with one graph edited."""
+    shutil.copytree(exported(name).folder, folder)
+    proto = onnx.load(folder / file, load_external_data=False)
+    assert change(proto.graph)
+    onnx.save(proto, folder / file)
+
+
+def other_gelu(graph: onnx.GraphProto) -> bool:
+    gelus = [n for n in graph.node if n.op_type == "Gelu"]
+    for n in gelus:
+        n.attribute[0].s = b"none"
+    return bool(gelus)
+
+
+def other_scale(graph: onnx.GraphProto) -> bool:
+    n = next(n for n in graph.node if n.op_type == "Attention")
+    next(a for a in n.attribute if a.name == "scale").f *= 1.02
+    return True
+
+
+def other_eps(graph: onnx.GraphProto) -> bool:
+    n = next(n for n in graph.node if n.op_type == "LayerNormalization")
+    next(a for a in n.attribute if a.name == "epsilon").f = 1e-3
+    return True
+
+
+def other_mask(graph: onnx.GraphProto) -> bool:
+    """j < i for j <= i."""
+    n = next(n for n in graph.node if n.op_type == "LessOrEqual")
+    n.op_type = "Less"
+    return True
+
+
+@pytest.mark.parametrize("change", [other_gelu, other_scale, other_eps, other_mask])
+@pytest.mark.parametrize("file", ["model.onnx", "logits.onnx"])
+def test_a_wrong_graph_is_found(change, file: str, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    e = exported("gpt2")
+    changed("gpt2", tmp_path / "out", file, change)
+    with pytest.raises(VerificationError, match=rf"{file}.*differs from PyTorch") as error:
+        verify(tmp_path / "out", e.model, e.module)
+    assert error.value.exit_code == 70
+
+
+def test_a_wrong_weight_is_found(tmp_path: Path) -> None:
+    e = exported("gpt2")
+    shutil.copytree(e.folder, tmp_path / "out")
+    data = np.memmap(tmp_path / "out/model.onnx.data", np.float32, "r+")
+    data[len(data) // 2] += 0.1
+    data.flush()
+    with pytest.raises(VerificationError):
+        verify(tmp_path / "out", e.model, e.module)
+
+
+def test_not_a_number_is_a_difference(tmp_path: Path) -> None:
+    model = tiny("gpt2")
+    module = random_module(model)
+    with torch.no_grad():
+        module.get_parameter("decoder.final_norm.bias")[0] = torch.nan
+    with pytest.raises(VerificationError, match="nan"):
+        export(model, stored(module), "x: 1\n", tmp_path / "out", module=module)
+
+
+def test_a_graph_that_does_not_load_is_a_failure(tmp_path: Path) -> None:
+    e = exported("gpt2")
+    shutil.copytree(e.folder, tmp_path / "out")
+    (tmp_path / "out/model.onnx").write_bytes(b"no model")
+    with pytest.raises(VerificationError, match=r"does not load model\.onnx"):
+        verify(tmp_path / "out", e.model, e.module)
+
+
+def test_the_module_is_left_as_it_was_and_may_be_in_half_precision(tmp_path: Path) -> None:
+    model = tiny("gpt2", "dtype=bfloat16")
+    module = build(model).train()
+    summary = export(
+        model,
+        lambda path: module.get_parameter(path).detach().float().numpy(),
+        "x: 1\n",
+        tmp_path / "out",
+        module=module,
+    )
+    assert summary.verification
+    assert module.training
+    assert next(module.parameters()).dtype == torch.bfloat16
+
+
+def test_the_tolerance_follows_the_outputs() -> None:
+    """Ten times the logits, ten times the rounding: what is allowed is a share of their spread."""
+    small, large = (exported("gpt2", f"head.scale={by}") for by in (1.0, 10.0))
+    one, ten = (verify(e.folder, e.model, e.module, CASES).tolerance for e in (small, large))
+    assert ten / one == pytest.approx(10, rel=1e-3)
+    _, want = small.send(Case(3, (25, 7, 1), False, 1))
+    assert one == pytest.approx(TOLERANCE * want.std(), rel=0.2)

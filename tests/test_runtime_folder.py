@@ -1,0 +1,91 @@
+"""Folders that are no sound exports: each fault is told by name, before anything is loaded."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from exported import Exported, exported, rows
+from tiny import text
+
+from archspec.exporters.runtime.folder import FolderError
+from archspec.exporters.runtime.session import Runtime
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    return exported(text("gpt2"), tmp_path_factory.mktemp("export") / "gpt2")
+
+
+def damage(folder: Path, how: str) -> None:
+    """One way for a folder to be no sound export."""
+    sidecar, manifest = folder / "model.onnx.data", folder / "archspec.json"
+    match how:
+        case "no folder":
+            shutil.rmtree(folder)
+        case "a file":
+            shutil.rmtree(folder)
+            folder.write_text("hello")
+        case "no manifest":
+            manifest.unlink()
+        case "manifest cut":
+            manifest.write_bytes(manifest.read_bytes()[:100])
+        case "manifest of something else":
+            manifest.write_text('{"name": "x"}')
+        case "manifest is a list":
+            manifest.write_text("[]")
+        case "manifest without files":
+            manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "files": None}))
+        case "other layout":
+            manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "archspec_export": 99}))
+        case "no graph":
+            (folder / "model.onnx").unlink()
+        case "no weights":
+            sidecar.unlink()
+        case "weights cut":
+            sidecar.write_bytes(sidecar.read_bytes()[:-1])
+        case "weights too long":
+            sidecar.write_bytes(sidecar.read_bytes() + b"0")
+        case "graph cut":
+            (folder / "model.onnx").write_bytes((folder / "model.onnx").read_bytes()[:-10])
+        case "graph is rubbish":
+            (folder / "model.onnx").write_bytes(b"\xff" * (folder / "model.onnx").stat().st_size)
+        case "spec changed":
+            spec = folder / "spec.yaml"
+            spec.write_text(spec.read_text().replace("repeat: 2", "repeat: 3").replace("width: 48", "width: 49"))
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("no folder", "does not exist"),
+        ("a file", "is a file"),
+        ("no manifest", "is no export: it has no archspec.json"),
+        ("manifest cut", "is not JSON"),
+        ("manifest of something else", "no manifest of layout 1"),
+        ("manifest is a list", "no manifest of layout 1"),
+        ("manifest without files", "does not say which files"),
+        ("other layout", "no manifest of layout 1, but of 99"),
+        ("no graph", r"model\.onnx is missing"),
+        ("no weights", r"model\.onnx\.data is missing"),
+        ("weights cut", r"model\.onnx\.data has [\d,]+ bytes and was written with [\d,]+"),
+        ("weights too long", r"model\.onnx\.data has [\d,]+ bytes"),
+        ("graph cut", r"model\.onnx has [\d,]+ bytes"),
+        ("graph is rubbish", "ONNX Runtime cannot load"),
+        ("spec changed", r"spec\.yaml is not the spec that was exported"),
+    ],
+)
+def test_damaged_folders(sound: Exported, tmp_path: Path, how: str, said: str) -> None:
+    folder = tmp_path / "export"
+    shutil.copytree(sound.folder, folder)
+    damage(folder, how)
+    with pytest.raises(FolderError, match=said):
+        Runtime.load(folder, "cpu")
+
+
+def test_a_folder_may_be_moved(sound: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(sound.folder, tmp_path / "moved")
+    monkeypatch.chdir(tmp_path)
+    assert rows(Runtime.load("moved", "cpu").generate([[5, 6]], max_new_tokens=3)) == [sound.greedy([5, 6], 3)]
