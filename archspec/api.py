@@ -91,11 +91,14 @@ class Arch:
             source_length=source_length, dtype=dtype,
         )  # fmt: skip
 
-    def diagram(self, fmt: DiagramFormat = "svg") -> bytes:
-        """The architecture as a picture (svg, png, pdf: needs Graphviz's `dot`) or as its source (dot, mermaid)."""
+    def diagram(self, fmt: DiagramFormat = "svg", *, level: Literal["block", "model"] | None = None) -> bytes:
+        """The architecture as a picture (svg, png, pdf: needs Graphviz's `dot`) or as its source (dot, mermaid).
+
+        level: every block in full, or one box a layer; by default in full while that stays legible.
+        """
         from archspec.exporters.diagram.render import diagram
 
-        return diagram(self.model, fmt)
+        return diagram(self.model, fmt, level=level)
 
     def build(
         self,

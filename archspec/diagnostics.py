@@ -121,6 +121,9 @@ class Diagnostic(NamedTuple):
     notes: tuple[str, ...] = ()
     severity: Severity = "error"
 
+    def __str__(self) -> str:
+        return self.render()
+
     def render(self, color: bool = False) -> str:
         """The diagnostic as lines of text, the span underlined with carets."""
         paint, blue, off = ("", "", "")

@@ -21,13 +21,14 @@ from yaml.events import (
 )
 
 from archspec.diagnostics import Place
+from archspec.errors import SpecError
 
-from .nodes import Node, Report
+from .nodes import WRONG, Node, Report
 from .scalars import AmbiguousError, resolve_plain
 from .source import Source, spec_error
 
 MAX_DEPTH = 64
-MAX_VALUES = 50_000
+MAX_VALUES = 20_000
 
 NodeEvent: TypeAlias = "AliasEvent | ScalarEvent | SequenceStartEvent | MappingStartEvent"
 
@@ -39,12 +40,18 @@ def compose(source: Source, report: Report) -> Node:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = source.place(mark) if mark else Place(source.name)
-        place = place._replace(length=1)
-        raise spec_error("A007", f"not YAML: {error.problem or error.context}", place, _syntax_remedy(place)) from None
+        place, problem = place._replace(length=1), error.problem or error.context or ""
+        if "nesting depth" in problem:  # the parser's own limit is met before ours in a long row of brackets
+            raise _too_deep(place) from None
+        raise spec_error("A007", f"not YAML: {problem}", place, _syntax_remedy(place)) from None
     except yaml.reader.ReaderError as error:
         raise spec_error(
             "A005", f"{source.name} holds a control character: {error.reason}", Place(source.name)
         ) from None
+
+
+def _too_deep(place: Place) -> SpecError:
+    return spec_error("A012", f"nested deeper than {MAX_DEPTH}", place, "no spec needs so many brackets")
 
 
 def _syntax_remedy(place: Place) -> str:
@@ -99,11 +106,13 @@ class _Composer:
         if isinstance(event, ScalarEvent):
             node = self.scalar(event)
         elif depth >= MAX_DEPTH:
-            raise spec_error("A012", f"nested deeper than {MAX_DEPTH}", self.start(event)._replace(length=1))
+            raise _too_deep(self.start(event)._replace(length=1))
         elif isinstance(event, MappingStartEvent):
             node = self.mapping(event, depth)
         elif isinstance(event, SequenceStartEvent):
             node = self.sequence(event, depth)
+        if event.tag is not None:
+            node = node.marked()
         if event.anchor is not None:
             self.anchors[event.anchor] = (node, self.count - before)
         return node
@@ -132,7 +141,7 @@ class _Composer:
             return Node(resolve_plain(event.value), place)
         except AmbiguousError as fault:
             self.report.error("A013", fault.what, place, fault.remedy)
-            return Node(fault.value, place, bad=True)
+            return Node(WRONG, place, bad=True)
 
     def sequence(self, event: SequenceStartEvent, depth: int) -> Node:
         items: list[Node] = []

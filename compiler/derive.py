@@ -136,9 +136,9 @@ def _ffn(fields: Mapping, norm: Node | None, width: int | None) -> None:
         fields["width"] = _width(fields["width"], width)
     latent = fields.get("latent")
     if latent is not None and "norm" in latent.mapping:
-        inner = dict(latent.mapping)
-        _put(inner, "norm", at_site(norm, inner["norm"]))
-        fields["latent"] = latent.with_value(inner)
+        parts = dict(latent.mapping)
+        _put(parts, "norm", at_site(norm, parts["norm"]))
+        fields["latent"] = latent.with_value(parts)
     for part in ("expert", "shared"):
         inner = fields.get(part)
         if inner is not None and isinstance(inner.value, dict):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .grammar import BLOCK_KEYS, ENTRY, keys_of
+from .grammar import BLOCK_KEYS, ENTRY, TOP, keys_of
 from .merge import Trace, merge
 from .nodes import Mapping, Node, Report, kind_of
 
@@ -26,14 +26,16 @@ class Context(NamedTuple):
 
 def expand(root: Node, report: Report, trace: Trace) -> Node:
     """The spec with complete entries in its stacks and without `block`."""
-    entries = dict(root.mapping)
+    removable = [key for key, shape in TOP.keys_of().items() if shape.removable]
+    gone = [key for key in removable if key in root.mapping and root.mapping[key].value == "none"]
+    entries = {key: child for key, child in root.mapping.items() if key not in gone}
     block = entries.pop("block", None)
     stacks = [name for name in ("encoder", "decoder") if isinstance((stack := entries.get(name)) and stack.value, dict)]
     if not stacks and not any(name in entries for name in ("encoder", "decoder")):
         remedy = "for example `decoder: {layers: 12, attention: ..., ffn: ...}`"
         report.error("A110", "the spec has neither an encoder nor a decoder", root.place._replace(line=0), remedy)
     context = Context(report, trace, len(stacks) == 2)
-    if block is not None and len(stacks) == 1 and not block.bad:
+    if block is not None and len(stacks) == 1 and not block.bad and not {"encoder", "decoder"} & set(gone):
         message = "`block` is what two stacks share, and there is one"
         report.error("A704", message, block.key or block.place, f"move its keys under `{stacks[0]}`")
     for name in stacks:

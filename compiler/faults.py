@@ -14,17 +14,18 @@ from .places import Path
 
 
 class Translation:
-    """One reading of pydantic's errors. `faults` are the paths at fault, known or new."""
+    """One reading of pydantic's errors. `faults` are the paths at fault, known or new, `strangers` unknown keys."""
 
     def __init__(self, root: Node, report: Report, trace: Trace) -> None:
         self.root, self.report, self.trace = root, report, trace
         self.faults: set[Path] = set()
+        self.strangers: set[Path] = set()
         self.missing: dict[Place, tuple[Node, Shape, list[str]]] = {}
 
     def tell(self, errors: list[Any]) -> None:
         """One diagnostic a mistake: the same line merged into many layers is told once, missing keys of one mapping together."""
         for error in errors:
-            node, shape, last, known = self.locate(error["loc"])
+            node, shape, last, known = self.locate(error["loc"], error["type"] == "extra_forbidden")
             # a norm that is missing inside is the model's: it is told there
             if known or (error["type"] == "missing" and last == "norm" and node is not self.root):
                 continue
@@ -44,7 +45,7 @@ class Translation:
         for place, (node, shape, keys) in self.missing.items():
             self.lacking(place, node, shape, keys)
 
-    def locate(self, loc: tuple[int | str, ...]) -> tuple[Node, Shape, str, bool]:
+    def locate(self, loc: tuple[int | str, ...], strange: bool) -> tuple[Node, Shape, str, bool]:
         """The node a location means, its shape, the last key (a missing or an unknown one), and whether it is reported already.
 
         pydantic puts the tags of unions into a location; a step that is no key and no index is such a tag.
@@ -60,7 +61,7 @@ class Translation:
             elif step in node.mapping and step in keys:
                 node, shape = node.mapping[str(step)], keys[str(step)]
             elif at == len(loc) - 1:
-                self.faults.add((*path, step))
+                (self.strangers if strange else self.faults).add((*path, step))
                 child = node.mapping.get(str(step))
                 return node, shape, str(step), child is not None and child.bad
             else:
@@ -75,10 +76,12 @@ class Translation:
         names = listing(keys)
         if above is not None:
             message = f"this says something of `{shape.name}`, which is `none` above (line {above.line})"
-            self.report.error("A703", message, place, f"state it whole: {names} missing")
+            self.report.error("A703", message, place, f"state it whole: {names} {_are(keys)} missing")
         elif before_now is not None:
             before, now = before_now
-            message = f"`kind: {now}` starts afresh: nothing of `{before}` is inherited, and {names} missing"
+            message = (
+                f"`kind: {now}` starts afresh: nothing of `{before}` is inherited, and {names} {_are(keys)} missing"
+            )
             self.report.error("A702", message, place, f"state {names} here")
         elif node is self.root:
             for key in keys:
@@ -88,10 +91,10 @@ class Translation:
 
     def value(self, error: Any, node: Node, shape: Shape) -> None:
         kind, context, shown = error["type"], error.get("ctx", {}), show_value(node.value)
-        name = shape.name
+        name = _written(node) or shape.name
         if kind == "union_tag_not_found":
             self.kindless(node, shape)
-        elif name == "archspec":
+        elif shape.name == "archspec":
             self.report.error(
                 "A109",
                 f"this is version {node.value} of the language; archspec reads 1",
@@ -103,7 +106,7 @@ class Translation:
         elif kind in ("too_short", "string_too_short"):
             if node.value:
                 return  # its items are at fault, and told
-            self.report.error("A104", f"`{name}` is empty", node.place, "give it at least one")
+            self.report.error("A104", f"`{name}` is empty", node.place, "write at least one")
         elif kind == "string_pattern_mismatch":
             message = f"{show_value(node.value)} is no name"
             self.report.error(
@@ -129,10 +132,23 @@ class Translation:
         if above is not None:
             message = f"this says something of a `{shape.name}` that is `none` above (line {above.line})"
             self.report.error("A703", message, _head(node), f"add `kind:`, one of {kinds}")
+        elif shape.name == "window":
+            remedy = "for a sliding window write its size alone: `window: 4096`"
+            self.report.error("A107", "`window` does not say its kind", _head(node), remedy)
         else:
             self.report.error(
                 "A107", f"`{shape.name}` does not say its kind", _head(node), f"add `kind:`, one of {kinds}"
             )
+
+
+def _are(keys: list[str]) -> str:
+    return "is" if len(keys) == 1 else "are"
+
+
+def _written(node: Node) -> str:
+    """The key as the author wrote it: a derived value bears the name of what it follows from."""
+    key = node.key
+    return "" if key is None else key.text[key.column - 1 : key.column - 1 + key.length]
 
 
 def _kind(node: Node) -> str | None:

@@ -28,6 +28,9 @@ DEFAULT_KIND = {
     "window": "sliding",
 }
 
+#: What a file may take away with `none` at its top, besides the stacks and `block`: it is then as if it had not been written.
+_REMOVABLE = ("about", "context_length", "dropout", "expect")
+
 BLOCK_KEYS = tuple(name for name in Layer.model_fields if name not in ("repeat", "weights"))
 
 
@@ -85,14 +88,17 @@ def _keys_of_any(owners: tuple[Owner, ...]) -> dict[str, Shape]:
 def keys_of(owner: Owner) -> dict[str, Shape]:
     """The legal keys of one mapping, each with what may stand there."""
     if owner == "top":
-        own = keys_of(Spec)
-        stacks = {name: Shape(name, {"": "stack"}) for name in ("encoder", "decoder")}
+        own = {
+            name: shape._replace(removable=True) if name in _REMOVABLE else shape
+            for name, shape in keys_of(Spec).items()
+        }
+        stacks = {name: Shape(name, {"": "stack"}, removable=True) for name in ("encoder", "decoder")}
         before = {name: own[name] for name in ("archspec", "name")}
         return {
             **before,
             "extends": Shape("extends", {}, types=(str,)),
             **own,
-            "block": Shape("block", {"": "block"}),
+            "block": Shape("block", {"": "block"}, removable=True),
             **stacks,
         }
     if owner == "block":

@@ -12,7 +12,7 @@ from .compose import compose
 from .grammar import TOP, Shape
 from .keys import check_keys
 from .merge import Trace, merge, spelled_out
-from .nodes import NULL, Node, Report
+from .nodes import NULL, Node, Report, show_value
 from .source import Source, open_source
 
 MAX_EXTENDS = 16
@@ -52,11 +52,12 @@ def _inherited(source: Source, chain: tuple[str, ...], report: Report, trace: Tr
     root = _read(source, report)
     extends = root.get("extends")
     own = root.with_value({key: child for key, child in root.mapping.items() if key != "extends"})
-    if extends is None or extends.bad:
+    if extends is None:
         return own
     if not isinstance(extends.value, str):
-        report.error("A021", "`extends` is a zoo name or a path", extends.place, "for example `extends: gpt2`")
-        raise SpecError(report.errors)
+        if not extends.bad:
+            report.error("A021", "`extends` is a zoo name or a path", extends.place, "for example `extends: gpt2`")
+        raise SpecError(report.errors)  # without its base the rest of the file means nothing
     try:
         key, below = open_source(extends.value, source.directory, extends.place)
         if key in chain:
@@ -66,7 +67,7 @@ def _inherited(source: Source, chain: tuple[str, ...], report: Report, trace: Tr
             message = f"more than {MAX_EXTENDS} specs extend one another"
             raise SpecError([Diagnostic("A020", message, extends.place, "extend an earlier one")])
         base = _inherited(below, (*chain, key), report, trace)
-    except SpecError as error:  # without its base the rest of the file means nothing: show what is known and stop
+    except SpecError as error:
         known = [d for d in report.errors if d not in error.diagnostics]
         raise SpecError([*known, *error.diagnostics]) from None
     handed = {key: child for key, child in base.mapping.items() if key not in NEVER_INHERITED}
@@ -79,10 +80,10 @@ def _inherited(source: Source, chain: tuple[str, ...], report: Report, trace: Tr
 
 
 def _set(root: Node, text: str, report: Report) -> Node:
-    path, equals, value = text.partition("=")
+    path, _, value = text.partition("=")
     path = path.strip()
     here = Place("--set", 1, 1, len(text), text)
-    if not equals or not path:
+    if not path or not value.strip():
         report.error("A022", f"{text!r} is not path=value", here, "for example `--set decoder.layers=2`")
         return root
     source = Source("--set", value, shift=len(text) - len(value))
@@ -133,7 +134,9 @@ def _put_item(
 ) -> Node:
     items = base.value if base is not None else None
     if not isinstance(items, list) or index >= len(items):
-        size = f"a list of {len(items)}, counted from 0" if isinstance(items, list) else "no list here"
+        size = (
+            f"a list of {len(items)}, counted from 0" if isinstance(items, list) else f"{show_value(items)}, not a list"
+        )
         report.error("A023", f"there is no `{shape.name}.{index}`", here, f"`{shape.name}` is {size}")
         return base if base is not None else value.marked()
     assert base is not None

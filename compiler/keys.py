@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from archspec.diagnostics import Place, listing, nearest
 
-from .grammar import Shape
+from .grammar import ENTRY, TOP, Shape
 from .nodes import NULL, Node, Report, show_value
 
 #: What other configuration formats call these.
@@ -37,6 +37,27 @@ _SYNONYMS = {
     "softcap": "soft_cap logit_softcap attn_logit_softcapping",
     "dtype": "torch_dtype precision",
 }
+_WORDS = {
+    "fp16": "float16",
+    "half": "float16",
+    "bf16": "bfloat16",
+    "fp32": "float32",
+    "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "swish": "silu",
+    "swiglu": "gated",
+    "geglu": "gated",
+    "glu": "gated",
+    "dense": "mlp",
+    "relu2": "relu_squared",
+    "linear": "identity",
+    "rotary": "rope",
+    "absolute": "learned",
+    "sine": "sinusoidal",
+    "post_norm": "post",
+    "pre_norm": "pre",
+}
 _MEANT = {word: key for key, words in _SYNONYMS.items() for word in words.split()}
 
 
@@ -63,7 +84,8 @@ def _scalar(node: Node, shape: Shape, report: Report) -> Node:
     if value == "none" and (shape.removable or "none" in shape.words):
         return node
     if shape.types and not (isinstance(value, str) and shape.words):
-        return node  # its type and range are checked when the spec is complete
+        # a type and a range are checked when the spec is complete, but to a literal of Python's, 1.0 and true are 1
+        return _wrong(node, shape, report) if shape.name == "archspec" and type(value) is not int else node
     if not isinstance(value, str):
         return _wrong(node, shape, report)
     if shape.kinds:
@@ -77,14 +99,16 @@ def _unknown(node: Node, code: str, what: str, shape: Shape, report: Report) -> 
     """A word that is not one of the legal ones: read as its neighbour where there is one."""
     word = str(node.value)
     legal = [*(shape.kinds or shape.words), *(["none"] if shape.removable else [])]
-    guess = nearest(word, legal)
+    meant = _WORDS.get(word.lower())
+    guess = meant if meant in legal else nearest(word, legal)
     remedy = f"did you mean `{guess}`? Legal: {', '.join(legal)}" if guess else f"legal: {', '.join(legal)}"
     report.error(code, f"{word!r} is {what}", node.place, remedy)
     return node.with_value(guess) if guess else node.marked()
 
 
 def _wrong(node: Node, shape: Shape, report: Report) -> Node:
-    message = f"`{shape.name}` must be {expected(shape)}, not {show_value(node.value)}"
+    name = "an entry of `layers`" if shape.name == "entry" else f"`{shape.name}`"
+    message = f"{name} must be {expected(shape)}, not {show_value(node.value)}"
     report.error("A103", message, node.place)
     return node.marked()
 
@@ -92,19 +116,15 @@ def _wrong(node: Node, shape: Shape, report: Report) -> Node:
 def expected(shape: Shape) -> str:
     """What a place wants, in words."""
     names = {int: "an integer", float: "a number", bool: "true or false", str: "text"}
-    wanted = [names[kind] for kind in shape.types]
-    if shape.kinds:
-        wanted.append(f"a kind ({', '.join(shape.kinds)}) or a mapping")
-    elif shape.owners:
+    wanted = [*(names[kind] for kind in shape.types), *shape.kinds, *shape.words]
+    if shape.owners:
         wanted.append("a mapping")
-    if shape.words:
-        wanted.append(f"one of {', '.join(shape.words)}")
     if shape.item is not None:
         words = shape.item.words
         wanted.append(f"a list of {', '.join(words)}" if words else "a list")
     if shape.removable:
         wanted.append("none")
-    return " or ".join(wanted)
+    return wanted[0] if len(wanted) == 1 else f"{', '.join(wanted[:-1])} or {wanted[-1]}"
 
 
 def owner_name(shape: Shape, kind: str | None) -> str:
@@ -184,26 +204,26 @@ def _unknown_key(
     key: str, child: Node, shape: Shape, kind: str | None, present: dict[str, Node], report: Report
 ) -> tuple[str, Node]:
     """Report a key that is not legal here. Returns the key that was meant, or the same key and a node marked bad."""
-    legal = shape.keys_of(kind)
+    legal = shape.keys_of(kind or shape.default_kind)
     place = child.key or child.place
     owner = owner_name(shape, kind)
     if shape.name == "cross_attention" and key == "position":
         message = "keys come from the other stack: there are no common positions in cross attention"
         report.error("A304", message, place, "remove the line")
         return key, child.marked()
-    free = [name for name in legal if name not in present]
+    free = [name for name in legal if name not in present and name != "kind"]
     meant = _MEANT.get(key.lower())
-    guess = meant if meant in free else nearest(key, free) or nearest(key, legal)
     elsewhere = _elsewhere(key, shape, kind)
-    hint = f"did you mean `{guess}`? " if guess and not elsewhere else elsewhere
+    guess = None if elsewhere else meant if meant in free else nearest(key, free)
+    hint = f"did you mean `{guess}`? " if guess else elsewhere or _far(key)
     report.error("A101", f"`{key}` is not a key of {owner}", place, f"{hint}its keys: {', '.join(legal)}")
-    if guess in free and not elsewhere:
+    if guess is not None:
         return guess, child
     return key, child.marked()
 
 
 def _elsewhere(key: str, shape: Shape, kind: str | None) -> str:
-    """Where a key is legal that is not legal here: in another kind, in a section below, or nowhere."""
+    """Where near by a key is legal that is not legal here: in another kind, or in a section below."""
     if key == "<<":
         return "there are no merge keys: use `extends`, `block` or a group of layers; "
     others = [other for other in shape.kinds if kind and key in shape.keys_of(other)]
@@ -213,3 +233,10 @@ def _elsewhere(key: str, shape: Shape, kind: str | None) -> str:
     if below and key not in ("kind", "norm", "bias", "scale"):
         return f"it is a key of {listing(below[:3])}; "
     return ""
+
+
+def _far(key: str) -> str:
+    """Where else in a spec a key is legal."""
+    sections = {**TOP.keys_of(), **ENTRY.keys_of()}
+    found = [name for name, section in sections.items() if name != "block" and key in section.keys_of()]
+    return f"it is a key of {listing(found[:3])}; " if found else ""

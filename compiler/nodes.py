@@ -7,16 +7,20 @@ from typing import Any, Final, TypeAlias
 from archspec.diagnostics import Diagnostic, Place
 
 
-class Null:
-    """What YAML calls null: a section with nothing in it. The language has no such value."""
+class Nothing:
+    """A value that the language does not have: no construct accepts it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def __repr__(self) -> str:
-        return "nothing"
+        return self.name
 
 
-NULL: Final = Null()
+NULL: Final = Nothing("nothing")  # what YAML calls null: a section with nothing in it
+WRONG: Final = Nothing("a value that was refused")
 Mapping: TypeAlias = "dict[str, Node]"
-Value: TypeAlias = "int | float | bool | str | Null | list[Node] | dict[str, Node]"
+Value: TypeAlias = "int | float | bool | str | Nothing | list[Node] | dict[str, Node]"
 
 
 class Node:
@@ -82,7 +86,7 @@ def plain(node: Node) -> Any:
         return {key: plain(child) for key, child in value.items()}
     if isinstance(value, list):
         return tuple(plain(child) for child in value)
-    return None if value is NULL else value
+    return value
 
 
 def show_value(value: Any) -> str:
@@ -96,7 +100,7 @@ def show_value(value: Any) -> str:
     if isinstance(value, str):
         text = repr(value if len(value) <= 40 else value[:39] + "…")
         return f"the text {text}"
-    return "nothing" if value is NULL or value is None else repr(value)
+    return repr(value)
 
 
 class Report:

@@ -15,16 +15,28 @@ _OPTIONAL = frozenset({"about", "embedding", "dtype", "dropout", "init", "expect
 _STAND_IN: dict[str, int | str] = {"archspec": 1, "name": "unnamed", "vocab_size": 1, "head": "none"}
 
 
-def repair(root: Node, faults: set[Path]) -> tuple[Node, frozenset[Path]] | None:
-    """The tree without its faults, and the paths that no check may speak of; None where too much hangs on what is wrong."""
+def repair(root: Node, faults: set[Path], strangers: set[Path]) -> tuple[Node, frozenset[Path]] | None:
+    """The tree without its faults, and the paths that no check may speak of; None where too much hangs on what is wrong.
+
+    `strangers` are the paths of keys that the language does not have: only they are taken out.
+    """
     tainted: set[Path] = set()
+    for path in strangers:
+        root = _replaced(root, path)
+        tainted.update([_taint(path)] if len(path) > 1 else [])
     for path in faults:
         cut = _cut(path)
         if cut is None:
             return None
-        tainted.add(cut[:-1] if isinstance(cut[-2] if len(cut) > 1 else None, int) else cut)
+        tainted.add(_taint(cut))
         root = _replaced(root, cut)
     return root, frozenset(tainted)
+
+
+def _taint(path: Path) -> Path:
+    """The whole layer around a path inside one, the section of the spec around another."""
+    inside = [at for at, step in enumerate(path) if isinstance(step, int)]
+    return path[: inside[-1] + 1] if inside else path[:1]
 
 
 def _cut(path: Path) -> Path | None:

@@ -31,11 +31,11 @@ _LARGEST = 2**63 - 1
 
 
 class AmbiguousError(ValueError):
-    """A scalar that is refused: `what` is wrong with it, what to write instead, and the nearest meaning."""
+    """A scalar that is refused: `what` is wrong with it, and what to write instead."""
 
-    def __init__(self, what: str, remedy: str, value: Value) -> None:
+    def __init__(self, what: str, remedy: str) -> None:
         super().__init__(what)
-        self.what, self.remedy, self.value = what, remedy, value
+        self.what, self.remedy = what, remedy
 
 
 def resolve_plain(text: str) -> Value:
@@ -60,18 +60,17 @@ def _whole(text: str, digits: str) -> Value:
     if digits[0] == "_" or digits[-1] == "_":
         return text
     if len(digits) > 1 and digits[0] == "0":
-        number = int(digits.replace("_", "")[:18])
+        meant = digits.replace("_", "").lstrip("0") or "0"
         raise AmbiguousError(
             f"{_short(text)} is octal to some readers of YAML and decimal to others",
-            f'write {number}, or "{_short(text)}" in quotes to mean the text',
-            number,
+            f'write {_short(meant)}, or "{_short(text)}" in quotes to mean the text',
         )
     return _refused(text) if "_" in digits else _integer(text)
 
 
 def _integer(text: str) -> int:
     if len(text) > 20 or abs(int(text)) > _LARGEST:
-        raise AmbiguousError(f"{_short(text)} does not fit into 64 bits", "write a smaller number", 1)
+        raise AmbiguousError(f"{_short(text)} does not fit into 64 bits", "write a smaller number")
     return int(text)
 
 
@@ -81,29 +80,20 @@ def _float(text: str) -> Value:
     except ValueError:  # +-1, 1.2.3, e5: words
         return text
     if value in (float("inf"), float("-inf")):
-        raise AmbiguousError(f"{_short(text)} is too large for a float", "write a smaller number", 1.0)
+        raise AmbiguousError(f"{_short(text)} is too large for a float", "write a smaller number")
     return value
 
 
 def _refused(text: str) -> Value:
-    if re.fullmatch(_SEXAGESIMAL, text):
-        raise AmbiguousError(
-            f"{_short(text)} is a number in base 60 to some readers of YAML and text to others",
-            f'put it in quotes: "{_short(text)}"',
-            text,
-        )
-    if re.fullmatch(_BASED, text):
-        raise AmbiguousError(
-            f"{_short(text)} is a number to some readers of YAML and text to others", "write it in decimal", 1
-        )
-    if re.fullmatch(_GROUPED, text):
-        raise AmbiguousError(
-            f"{_short(text)} is a number to some readers of YAML and text to others",
-            f"write {_short(text.replace('_', ''))}",
-            1,
-        )
     if text in _NOT_FINITE:
-        raise AmbiguousError(f"{text} is not a number that a model can use", "write a finite number, or `none`", 1.0)
+        raise AmbiguousError(f"{text} is not a number that a model can use", "write a finite number, or `none`")
+    for pattern, what, remedy in (
+        (_SEXAGESIMAL, "a number in base 60", f'put it in quotes: "{_short(text)}"'),
+        (_BASED, "a number", "write it in decimal"),
+        (_GROUPED, "a number", f"write {_short(text.replace('_', ''))}"),
+    ):
+        if re.fullmatch(pattern, text):
+            raise AmbiguousError(f"{_short(text)} is {what} to some readers of YAML and text to others", remedy)
     return text
 
 

@@ -138,7 +138,7 @@ def _too_large(shown: str, place: Place) -> SpecError:
 
 def _describe(mode: int) -> str:
     if stat.S_ISDIR(mode):
-        return "a directory"
+        return "a directory without a spec.yaml"
     return "a pipe" if stat.S_ISFIFO(mode) else "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "a socket"
 
 

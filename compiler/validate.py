@@ -25,7 +25,7 @@ def _faulty(root: Node, error: ValidationError, report: Report, trace: Trace) ->
 
     translation = Translation(root, report, trace)
     translation.tell(error.errors(include_url=False, include_input=False))
-    repaired = repair(root, translation.faults)
+    repaired = repair(root, translation.faults, translation.strangers)
     if repaired is None:
         return None, frozenset()
     try:

@@ -20,7 +20,7 @@ titles=() times=()
 step() {
   local title=$1 began ended
   shift
-  printf '\n%s── %s %s\n%s$ %s%s\n' "$bold" "$title" "$off" "$dim" "$(shown "$@")" "$off"
+  printf '\n%s── %s%s\n%s$ %s%s\n' "$bold" "$title" "$off" "$dim" "$(shown "$@")" "$off"
   began=$(date +%s%N)
   "$@"
   ended=$(date +%s%N)
@@ -48,11 +48,11 @@ mkdir "$out"
 started=$(date +%s)
 
 step "Check the spec" archspec check smollm2-135m
-step "Count it" archspec count smollm2-135m --length 1 --past 1023
+step "Count it" archspec count smollm2-135m --length 1024
 step "Draw it" archspec diagram smollm2-135m -o "$out/smollm2.svg"
 step "Build it with its trained weights" archspec build smollm2-135m --weights "$weights" -o "$out/smollm2"
 step "Export it to ONNX and compare with PyTorch" archspec export "$out/smollm2" -o "$out/smollm2-onnx"
-step "Ask it" archspec run "$out/smollm2-onnx" --chat "$question"
+step "Ask it" archspec run "$out/smollm2-onnx" --chat "$question" --stats
 
 printf '\n%s── Done in %s s%s\n' "$bold" "$(($(date +%s) - started))" "$off"
 for i in "${!titles[@]}"; do

@@ -1,4 +1,4 @@
-"""The generated parts of the documents: the tables of docs/language.md and the list of docs/diagnostics.md.
+"""The generated parts of the documents: the tables of docs/language.md, docs/diagnostics.md, and what is not yet compiled.
 
 python scripts/reference.py            rewrite what stands between `<!-- begin: NAME -->` and `<!-- end -->`
 python scripts/reference.py --check    say which documents are out of date, and exit 1
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from annotated_types import Ge, Gt, Lt
+from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -56,7 +56,7 @@ def main() -> int:
 
 def documents() -> tuple[Path, ...]:
     """The documents that have generated parts."""
-    return (ROOT / "docs" / "language.md", ROOT / "docs" / "diagnostics.md")
+    return (ROOT / "README.md", ROOT / "docs" / "language.md", ROOT / "docs" / "diagnostics.md")
 
 
 def rewritten(path: Path) -> str:
@@ -223,17 +223,16 @@ def _anchor(owner: Owner) -> str:
 
 def _bounds(annotation: Any, metadata: Any = ()) -> str:
     """The bounds of a number, as in ` ≥ 1`."""
-    for mark in metadata:
-        for one in getattr(mark, "metadata", [mark]):
-            if isinstance(one, Gt):
-                return " ≥ 1" if annotation is int else f" > {one.gt:g}"
-            if isinstance(one, Ge):
-                return f" ≥ {one.ge:g}" + "".join(f", < {m.lt:g}" for m in metadata if isinstance(m, Lt))
+    marks = [one for mark in metadata for one in getattr(mark, "metadata", [mark])]
+    if any(isinstance(one, Gt) for one in marks) and annotation is int:
+        return " ≥ 1"
+    signs = {Gt: ("> ", "gt"), Ge: ("≥ ", "ge"), Lt: ("< ", "lt"), Le: ("≤ ", "le")}
+    if found := [f"{signs[type(m)][0]}{getattr(m, signs[type(m)][1]):g}" for m in marks if type(m) in signs]:
+        return f" {', '.join(found)}"
     if get_origin(annotation) is Annotated:
         base, *marks = get_args(annotation)
-        flat = [one for mark in marks for one in getattr(mark, "metadata", [mark])]
-        return _bounds(base, flat) if any(isinstance(one, Gt | Ge) for one in flat) else _bounds(base)
-    return next((found for arg in get_args(annotation) if (found := _bounds(arg))), "")
+        return _bounds(base, marks) or _bounds(base)
+    return next((below for arg in get_args(annotation) if (below := _bounds(arg))), "")
 
 
 def not_yet_list() -> str:
@@ -271,26 +270,16 @@ def codes() -> str:
 
 
 def diagnostics() -> str:
-    """Every code with its condition and, where there is a golden file, the spec that provokes it and what is said."""
+    """Every code with its condition, and what its golden files say: what `archspec check` prints about a spec."""
     out, stage = [], ""
     for code, what in CODES.items():
         if code[:2] != stage:
             stage = code[:2]
             out.append(f"## {_STAGES[stage]}\n\n")
         out.append(f"### {code}\n\n{what[0].upper()}{what[1:]}.\n\n")
-        out += list(_golden(code))
+        for said in sorted(GOLDENS.glob(f"{code}*.txt"), key=lambda path: path.stem):
+            out.append("```text\n" + said.read_text().strip("\n") + "\n```\n\n")
     return "".join(out)
-
-
-def _golden(code: str) -> Iterator[str]:
-    """The first golden pair of a code: a spec, and what `archspec check` prints about it."""
-    said = sorted(GOLDENS.glob(f"{code}*.txt"))
-    if not said:
-        return
-    spec, text = said[0].with_suffix(".yaml"), said[0].read_text().strip("\n")
-    if spec.is_file() and len(source := spec.read_text()) < 1500:
-        yield f"```yaml broken\n{source.strip(chr(10))}\n```\n\n"
-    yield f"```text\n{text}\n```\n\n"
 
 
 if __name__ == "__main__":

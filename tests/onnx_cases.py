@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 import tempfile
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +20,8 @@ from archspec.exporters.onnx.verify import Case, Graph, reference, request, step
 from archspec.exporters.torch.module import Transformer, build
 from archspec.ops.model import Model
 
-_ROOT = tempfile.TemporaryDirectory(prefix="archspec-tests-")
+_ROOT = Path(tempfile.mkdtemp(prefix="archspec-tests-"))
+atexit.register(shutil.rmtree, _ROOT)
 
 
 def random_module(model: Model, seed: int = 0) -> Transformer:
@@ -74,7 +77,7 @@ def exported(name: str, *overrides: str, last_only: bool = False) -> Exported:
     """The tiny model of that name, exported once a test process."""
     model = tiny(name, *overrides)
     module = random_module(model)
-    folder = Path(tempfile.mkdtemp(dir=_ROOT.name)) / "model"
+    folder = Path(tempfile.mkdtemp(dir=_ROOT)) / "model"
     export(model, stored(module), "archspec: 1\n", folder, verify=False, last_only=last_only)
     exact = build(model, dtype="float64")
     exact.load_state_dict(module.state_dict())
@@ -84,3 +87,11 @@ def exported(name: str, *overrides: str, last_only: bool = False) -> Exported:
 def stored(module: Transformer):  # type: ignore[no-untyped-def]
     """The weights of a module, as an export reads them."""
     return lambda path: module.get_parameter(path).detach().numpy()
+
+
+def write(out: Path, *, overwrite: bool = False, fill: float | None = None) -> None:
+    """An export of the tiny GPT-2, or of one whose every weight is `fill`."""
+    model = tiny("gpt2")
+    weights = stored(random_module(model))
+    filled = weights if fill is None else lambda path: np.full_like(weights(path), fill)
+    export(model, filled, "x: 1\n", out, overwrite=overwrite, verify=False)

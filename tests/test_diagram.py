@@ -12,8 +12,8 @@ from tiny import ENCODERS, SEQ2SEQ, TINY, tiny
 from archspec.compiler.lower import lower
 from archspec.compiler.resolve import resolve
 from archspec.exporters.diagram.build import draw
-from archspec.exporters.diagram.graph import Drawing, Edge, Node
 from archspec.exporters.diagram.facts import describe, role
+from archspec.exporters.diagram.graph import Drawing, Edge, Node
 from archspec.ops.attention import CrossAttention
 from archspec.ops.base import Op
 from archspec.ops.block import Block, ParallelBlock

@@ -5,17 +5,14 @@ from __future__ import annotations
 import errno
 import json
 import os
-import random
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import onnxruntime as ort
 import pytest
-from onnx_cases import random_module, stored
+from onnx_cases import random_module, stored, write
 from tiny import tiny
 
 from archspec.errors import UsageError, VerificationError
@@ -23,14 +20,6 @@ from archspec.exporters.onnx import folder as folders
 from archspec.exporters.onnx import sidecar
 from archspec.exporters.onnx.export import export
 from archspec.exporters.onnx.folder import atomic_folder
-
-
-def write(out: Path, *, overwrite: bool = False, fill: float | None = None) -> None:
-    """An export of the tiny GPT-2, or of one whose every weight is `fill`."""
-    model = tiny("gpt2")
-    weights = stored(random_module(model))
-    filled = weights if fill is None else lambda path: np.full_like(weights(path), fill)
-    export(model, filled, "x: 1\n", out, overwrite=overwrite, verify=False)
 
 
 def test_an_earlier_export_is_replaced_only_when_told(tmp_path: Path) -> None:
@@ -144,42 +133,61 @@ def test_names_with_pattern_characters_are_names(tmp_path: Path) -> None:
     assert folders.exported_files(tmp_path / "out[a]")
 
 
-VICTIM = """
-import sys
+#: Forks a child that replaces an export over and over, kills it after a random time, says so, and waits for a line.
+KILLER = """
+import os, random, signal, sys, time
 from pathlib import Path
-from test_onnx_folder import write
-turn = 0
-print("ready", flush=True)
+from onnx_cases import write
+out, moments = Path(sys.argv[1]), random.Random(0)
+write(out, overwrite=True, fill=1.0)
+start = time.monotonic()
+write(out, overwrite=True, fill=1.0)
+once = time.monotonic() - start
 while True:
-    turn += 1
-    write(Path(sys.argv[1]), overwrite=True, fill=float(turn))
-    print(turn, flush=True)
+    child = os.fork()
+    for turn in range(2, 1000) if child == 0 else ():
+        write(out, overwrite=True, fill=float(turn))
+    time.sleep(moments.random() * 3 * once)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    print("killed", flush=True)
+    if not sys.stdin.readline():
+        break
 """
 
 
 def test_a_kill_at_any_moment_leaves_a_whole_export_or_none(tmp_path: Path) -> None:
-    """A process that replaces an export over and over is killed at 25 random moments.
+    """A process that replaces an export over and over is killed at 30 random moments.
 
     In the export number n every weight is n, norms, tables and all: a mixture of two would show.
     """
-    out, rng, found = tmp_path / "out", random.Random(0), 0
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "OMP_NUM_THREADS": "1"}
-    for _ in range(25):
-        victim = subprocess.Popen([sys.executable, "-c", VICTIM, out], stdout=subprocess.PIPE, text=True, env=env)
-        assert victim.stdout
-        victim.stdout.readline()
-        time.sleep(rng.random() * 0.25)
-        victim.send_signal(signal.SIGKILL)
-        victim.communicate()
-        if not out.exists():
-            continue
-        found += 1
-        manifest = json.loads((out / "archspec.json").read_text())
-        assert sorted([*manifest["files"], "archspec.json"]) == sorted(os.listdir(out))
-        values = np.unique(np.fromfile(out / "model.onnx.data", np.float32))
-        assert len(values[values != 0]) == 1
-        for file in ("model.onnx", "logits.onnx"):
-            ort.InferenceSession(out / file, providers=["CPUExecutionProvider"])
-    assert found > 5
+    out, found, cut = tmp_path / "out", set(), 0
+    path = [str(Path(__file__).parent), *(p for p in sys.path if p)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", KILLER, out]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env) as killer:
+        assert killer.stdin
+        assert killer.stdout
+        for _ in range(30):
+            assert killer.stdout.readline() == "killed\n"
+            cut += len(os.listdir(tmp_path)) > 1
+            if out.exists():
+                found.add(whole(out))
+            killer.stdin.write("on\n")
+            killer.stdin.flush()
+        killer.stdin.close()
+    assert len(found) > 1, "no export was ever replaced"
+    assert cut > 5, "hardly a write was ever cut"
     write(out, overwrite=True)
     assert os.listdir(tmp_path) == ["out"]
+
+
+def whole(out: Path) -> float:
+    """The number that every weight of an export is; fails unless all of it is there and loads."""
+    manifest = json.loads((out / "archspec.json").read_text())
+    assert sorted([*manifest["files"], "archspec.json"]) == sorted(os.listdir(out))
+    values = np.unique(np.fromfile(out / "model.onnx.data", np.float32))
+    (value,) = values[values != 0]  # zeros stand between tensors
+    for file in ("model.onnx", "logits.onnx"):
+        ort.InferenceSession(out / file, providers=["CPUExecutionProvider"])
+    return float(value)

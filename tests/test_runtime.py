@@ -189,7 +189,7 @@ def test_threads_do_not_change_the_tokens(model: Model) -> None:
 
 def test_filled_masks(model: Model) -> None:
     tiny = model("bert")
-    got = Runtime.load(tiny.folder, "cpu").fill_mask([[5, 60, 7], [60, 8, 9, 60]], mask_token=60, top=3)
+    got = Runtime.load(tiny.folder, "cpu").fill_mask([[5, 60, 7], [60, 8, 9, 60]], mask_token_id=60, top=3)
     assert [(f.row, f.column) for f in got] == [(0, 1), (1, 0), (1, 3)]
     for filled, ids in zip(got, ([5, 60, 7], [60, 8, 9, 60], [60, 8, 9, 60]), strict=True):
         chances = torch.from_numpy(tiny.logits(ids)[filled.column]).softmax(-1)

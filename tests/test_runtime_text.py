@@ -138,9 +138,9 @@ def test_special_tokens_come_from_the_files(tmp_path: Path) -> None:
     }
     text = Text.load(folder(tmp_path, **files))
     end = text.tokenizer.token_to_id("<|im_end|>")
-    assert text.special("eos") == end
-    assert text.special("pad") == text.tokenizer.token_to_id("<|im_start|>")
-    assert (text.special("unk"), text.special("bos"), text.special("mask")) == (None, None, None)
+    assert text.special("eos_token") == end
+    assert text.special("pad_token") == text.tokenizer.token_to_id("<|im_start|>")
+    assert (text.special("unk_token"), text.special("bos_token"), text.special("mask_token")) == (None, None, None)
     assert text.stop_ids == tuple(sorted({5, 7, end}))
     assert text.decoder_start_id == 9
 

@@ -113,7 +113,7 @@ def test_a_block_by_hand(tmp_path: Path) -> None:
     [
         ({"attention.head_count_kv": 4}, "attention.kv_heads is 2 in the spec and 4 in the file's metadata"),
         ({"attention.head_count": 2}, "attention.heads is 4 in the spec and 2"),
-        ({"block_count": 2}, "decoder.layers is 1 of them in the spec and 2 of them"),
+        ({"block_count": 2}, "decoder.layers is 1 in the spec and 2 in"),
         ({"feed_forward_length": 64}, "ffn.hidden is 32 in the spec and 64"),
         ({"rope.freq_base": 10000.0}, "attention.rope.theta is 5000.0 in the spec and 10000.0"),
         ({"attention.layer_norm_rms_epsilon": 1e-6}, "decoder.final_norm.eps is 1e-05 in the spec and"),
@@ -273,7 +273,7 @@ def test_ends_are_added_where_the_file_says_so(flags: dict[str, bool], ends: tup
 )
 def test_an_unknown_kind_is_an_error_and_no_guess(tmp_path: Path, changes: dict[str, str], told: str) -> None:
     with pytest.raises(WeightsError, match=told):
-        write_tokenizer(metadata("gpt-2", SPECIALS + ["a"], []) | changes, tmp_path)
+        write_tokenizer(metadata("gpt-2", [*SPECIALS, "a"], []) | changes, tmp_path)
     assert not list(tmp_path.iterdir())
 
 

@@ -11,16 +11,6 @@ from archspec.errors import UsageError
 
 from .common import load, spec_argument, write_file
 
-FORMATS = {
-    ".svg": "svg",
-    ".png": "png",
-    ".pdf": "pdf",
-    ".dot": "dot",
-    ".gv": "dot",
-    ".mmd": "mermaid",
-    ".mermaid": "mermaid",
-}
-
 
 @click.command("diagram")
 @spec_argument
@@ -28,9 +18,17 @@ FORMATS = {
     "-o", "--output", type=click.Path(path_type=Path), help="File; its suffix chooses the format.  [default: NAME.svg]"
 )
 @click.option(
-    "--format", "fmt", type=click.Choice(sorted(set(FORMATS.values()))), help="Where the suffix does not say."
+    "--format",
+    "fmt",
+    type=click.Choice(["dot", "mermaid", "pdf", "png", "svg"]),
+    help="Where the suffix does not say.",
 )
-def command(spec: str, overrides: tuple[str, ...], output: Path | None, fmt: str | None) -> None:
+@click.option(
+    "--level",
+    type=click.Choice(["block", "model"]),
+    help="Every block in full, or one box a layer.  [default: in full while that stays legible]",
+)
+def command(spec: str, overrides: tuple[str, ...], output: Path | None, fmt: str | None, level: str | None) -> None:
     """Draw the architecture: SVG, PNG or PDF through Graphviz; DOT and Mermaid without it. `-o -` writes to stdout.
 
     \b
@@ -39,20 +37,22 @@ def command(spec: str, overrides: tuple[str, ...], output: Path | None, fmt: str
       archspec diagram transformer-base -o figure.pdf
       archspec diagram my.yaml -o - --format mermaid
     """
+    from archspec.exporters.diagram.render import SUFFIXES
+
     arch = load(spec, overrides)
     to_stdout = str(output) == "-"
     suffix = output.suffix.lower() if output and not to_stdout else ""
-    if fmt is None and suffix and suffix not in FORMATS:
-        raise UsageError(f"{suffix} is no diagram format", f"one of {', '.join(FORMATS)}, or give --format")
-    fmt = fmt or FORMATS.get(suffix) or ("dot" if to_stdout else "svg")
+    if fmt is None and suffix and suffix not in SUFFIXES:
+        raise UsageError(f"{suffix} is no diagram format", f"one of {', '.join(SUFFIXES)}, or give --format")
+    fmt = fmt or SUFFIXES.get(suffix) or ("dot" if to_stdout else "svg")
     path = output or Path(f"{arch.name}.{'mmd' if fmt == 'mermaid' else fmt}")
     try:
-        data = arch.diagram(fmt)  # type: ignore[arg-type]
+        data = arch.diagram(fmt, level=level)  # type: ignore[arg-type]
     except UsageError as e:
         if to_stdout:
             raise
         instead = path.with_suffix(".dot")
-        write_file(instead, arch.diagram("dot"))
+        write_file(instead, arch.diagram("dot", level=level))  # type: ignore[arg-type]
         raise UsageError(f"{e.message}; wrote {instead} instead", e.remedy) from e
     if to_stdout:
         sys.stdout.buffer.write(data)

@@ -63,10 +63,12 @@ def _scale(site: Site, name: str, attention: Heads, head_dim: int | None, report
     if head_dim is None:
         return
     value = value_of(attention.scale, d_model=site.spec.d_model, head_dim=head_dim, layers=site.depth)
+    if value is not None and 0 < value <= 1:
+        return
     place = site.place(name, "scale")
     if value is None:
         report.error("A209", f"the scale {attention.scale} is not a number", place, "nothing divides by zero")
-    elif value > 1 or value <= 0:
+    else:
         usual = f"1/sqrt(head_dim) is {head_dim**-0.5:.3g}"
         report.warn(
             "A208", f"the scale {value:.3g} multiplies the scores; the usual {usual}", place, "1/sqrt(head_dim)?"

@@ -72,7 +72,7 @@ def _head(spec: Spec, places: Places, report: Report) -> None:
 
 def _stacks(spec: Spec, places: Places, report: Report) -> None:
     assert spec.decoder is not None
-    if not _reads(spec.decoder):
+    if not _reads(spec.decoder) and not any(error.code == "A605" for error in report.errors):
         message = "no decoder layer looks at the encoder: its output is never used"
         report.error("A604", message, places("encoder"), "remove the encoder, or a `cross_attention: none`")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from archspec.language.base import Node
+
 from ..nodes import Report
 from .layers import Site
 
@@ -33,5 +35,5 @@ def check_not_yet(site: Site, report: Report) -> None:
 
 def _at(value: object, path: tuple[str, ...]) -> object:
     for step in path:
-        value = getattr(value, step, None)
+        value = value.__dict__.get(step) if isinstance(value, Node) else None
     return value

@@ -41,6 +41,8 @@ def _parallel(site: Site, layer: Layer, report: Report) -> None:
 def _residual(site: Site, residual: AddResidual, report: Report) -> None:
     for name in ("branch_scale", "skip_scale"):
         scale = residual.branch_scale if name == "branch_scale" else residual.skip_scale
+        if scale == 1.0:
+            continue
         place = site.place("residual", name)
         if "head_dim" in scale_names(scale):
             report.error("A207", "there is no head_dim here", place, "d_model, layers or a number")
@@ -81,10 +83,11 @@ def check_stack(spec: Spec, places: Places, report: Report) -> None:
     for name, stack in stacks_of(spec):
         _shared(stack.layers, (name, "layers"), places, report)
         ends = _last_placement(stack.layers)
-        place = places(name, "final_norm")
         if stack.final_norm is None and ends == "pre":
+            place = places(name, "final_norm")
             report.warn("A403", "the last residual sum is never normed", place, "remove the line")
         elif stack.final_norm is not None and ends == "post":
+            place = places(name, "final_norm")
             report.warn("A404", "post-norm and a final norm: normed twice in a row", place, "remove one of them")
 
 

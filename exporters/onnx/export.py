@@ -161,8 +161,10 @@ def _verified(
     from .verify import loaded, verify
 
     progress("verification", 0.0)
-    if module is None or next(module.parameters()).dtype != torch.float32:
-        module = loaded(model, weights)
+    if module is not None:
+        held = next(module.parameters())
+        module = module if held.dtype == torch.float32 and held.device.type == "cpu" else None
+    module = module or loaded(model, weights)
     checked = verify(folder, model, module)
     progress("verification", 1.0)
     return checked

@@ -61,7 +61,7 @@ def refuse(out: Path, overwrite: bool) -> None:
     if known is None:
         raise UsageError(f"{out} holds files and is no export of archspec.", "choose another place, or empty it")
     if not overwrite:
-        raise UsageError(f"{out} is an earlier export.", "say --overwrite to replace it, or choose another place")
+        raise UsageError(f"{out} is an earlier export.", "say --force to replace it, or choose another place")
     foreign = sorted(set(os.listdir(out)) - known)
     if foreign:
         names = ", ".join(foreign[:5])

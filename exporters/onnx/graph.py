@@ -73,7 +73,7 @@ class Builder:
         def make() -> ir.Value:
             dtype, numpy_dtype = self.dtype, self.dtype.numpy()
 
-            def tensor() -> ir.Tensor:
+            def tensor() -> ir.TensorProtocol:
                 return ir.Tensor(np.ascontiguousarray(read(), numpy_dtype), name=name)
 
             lazy = ir.LazyTensor(tensor, dtype=dtype, shape=ir.Shape(shape), name=name)
@@ -104,7 +104,9 @@ class Builder:
 
     def _initializer(self, name: str, tensor: ir.TensorProtocol) -> ir.Value:
         tensor.name = name
-        value = ir.Value(name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape), const_value=tensor)
+        value = ir.Value(
+            name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()), const_value=tensor
+        )
         self.graph.initializers[name] = value
         return value
 

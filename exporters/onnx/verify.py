@@ -238,7 +238,8 @@ def _shortened(case: Case, model: Model) -> Case:
         for s in model.stacks().values()
         if isinstance(s.embedding.position, LearnedPositions)
     }
-    cuts, room = [], limits.get("tokens", sum(case.cuts))
+    cuts: list[int] = []
+    room = limits.get("tokens", sum(case.cuts))
     for n in case.cuts:
         cuts.append(min(n, room - sum(cuts)))
     source = min(case.source, limits.get("source", case.source))

@@ -8,7 +8,7 @@ value's `metadata_props`: `archspec.mask` and `archspec.rope`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -16,7 +16,8 @@ import onnx_ir as ir
 
 from archspec.ops.bind import Bound, LeafRef, SlotRef
 from archspec.ops.leaves import Linear, Stream, Table, Vector
-from archspec.ops.words import Activation, Counting, Mask, Pool, Rope, Scores, Sinusoid, Words
+from archspec.ops.model import Model
+from archspec.ops.words import Activation, Counting, Mask, Pool, Rope, Scores, Sinusoid
 
 from .graph import INT64, Array, Builder
 from .places import Places, allowed, angles
@@ -36,17 +37,17 @@ class Heads:
 X = ir.Value | Heads
 
 
-class OnnxRun(Words[X]):
-    """One walk over a model's bodies, which leaves a graph.
+class OnnxRun:
+    """One walk over a model's bodies, which leaves a graph: `Words[X]`.
 
     `weights` gives a stored tensor by its path, as it is stored: (out, in) for a linear. `part` says what the graph is for:
     `cached` takes the past and gives the present, `logits` sees whole sequences, `encoder` gives what `once` keeps.
     """
 
-    def __init__(
-        self, builder: Builder, part: Part, weights: Weights, ties: Mapping[str, str], last_only: bool = False
-    ) -> None:
-        self.g, self.part, self.weights, self.ties, self.last_only = builder, part, weights, ties, last_only
+    def __init__(self, builder: Builder, model: Model, part: Part, weights: Weights, last_only: bool = False) -> None:
+        self.g, self.part, self.weights, self.last_only = builder, part, weights, last_only
+        self.ties = model.ties
+        self.tables = {t.path for t in model.tensors() if isinstance(t.leaf, Table)}
         self.places = Places(builder, cached=part == "cached")
         #: Slot -> its value after this call, in order.
         self.present: dict[SlotRef, ir.Value] = {}
@@ -61,7 +62,7 @@ class OnnxRun(Words[X]):
         assert isinstance(leaf, Linear)
         path, x = f"{w.path}.weight", plain(x)
         stored = self.ties.get(path, path)
-        if stored.endswith("embedding.tokens.weight"):
+        if stored in self.tables:
             y = self.tied_linear(x, leaf, stored)
         else:
             y = self.g.op("MatMul", x, self.g.weight(stored, (leaf.inp, leaf.out), lambda: self.weights(stored).T))

@@ -94,12 +94,14 @@ def _runtime() -> list[Fact]:
     except ImportError as error:
         return [Fact("onnxruntime", "import", str(error), "missing", "pip install --force-reinstall onnxruntime-gpu")]
     wheels = device.runtime_wheels()
-    facts = [Fact("onnxruntime", "version", f"{onnxruntime.__version__} ({', '.join(wheels) or 'not from a wheel'})")]
+    facts = [
+        Fact("onnxruntime", "onnxruntime", f"{onnxruntime.__version__} ({', '.join(wheels) or 'not from a wheel'})")
+    ]
     if len(wheels) > 1:
         text = f"{' and '.join(wheels)} are both installed and overwrite each other's files"
         remedy = f"pip uninstall -y {' '.join(wheels)} && pip install {max(wheels, key=len)}"
-        facts.append(Fact("onnxruntime", "wheels", text, "missing", remedy))
-    facts.append(Fact("onnxruntime", "compiled in", ", ".join(onnxruntime.get_available_providers()), "note"))
+        facts.append(Fact("onnxruntime", "onnxruntime wheels", text, "missing", remedy))
+    facts.append(Fact("onnxruntime", "compiled-in providers", ", ".join(onnxruntime.get_available_providers()), "note"))
     reason = device.live(device.CPU)
     facts.append(Fact("onnxruntime", device.CPU, reason or "works", "missing" if reason else "ok"))
     state = device.cuda()
@@ -122,10 +124,10 @@ def _cuda() -> list[Fact]:
     state, major, absent = driver(), cuda_major(), _absent()
     version = "" if state.version is None else f"CUDA {state.version[0]}.{state.version[1]}"
     told = "; ".join(filter(None, (version, state.fault)))
-    facts = [Fact("cuda", "driver", told, absent if state.fault else "ok")]
-    facts += [Fact("cuda", f"card {i}", card) for i, card in enumerate(state.cards)]
+    facts = [Fact("cuda", "CUDA driver", told, absent if state.fault else "ok")]
+    facts += [Fact("cuda", f"CUDA card {i}", card) for i, card in enumerate(state.cards)]
     if major is not None:
-        facts.append(Fact("cuda", "wanted", f"onnxruntime is built for CUDA {major}", "note"))
+        facts.append(Fact("cuda", "CUDA wanted", f"onnxruntime is built for CUDA {major}", "note"))
     for library in missing_libraries():
         told = "not found" if library.required else "not found: only some kernels need it"
         state_of = absent if library.required else "note"

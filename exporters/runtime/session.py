@@ -55,6 +55,9 @@ class Filled:
 class Runtime:
     """A model that `archspec export` wrote. `Runtime.load(folder)`; several generations may be in flight at once."""
 
+    #: Where it runs, as the live session says.
+    device: DeviceReport
+
     def __init__(self, folder: ExportFolder, device: Device = "auto", threads: int | None = None) -> None:
         self.folder = folder
         self._main, self.device = open_session(folder.main, device, threads)
@@ -70,8 +73,6 @@ class Runtime:
         Raises FolderError for a folder that is no sound export, DeviceError where CUDA is demanded and not to be had.
         """
         return cls(open_folder(Path(folder)), device, threads)
-
-    device: DeviceReport
 
     def __repr__(self) -> str:
         return f"<Runtime {self.spec.name}: {self.form} on {self.device.device}>"
@@ -259,13 +260,13 @@ class Runtime:
             fixed["prefix_length"] = host(np.zeros(len(rows), np.int64))
         return np.array(Decoding(self._main, self.device.device, len(rows), fixed).step(rows, mask))
 
-    def fill_mask(self, ids: Ids, mask_token: int, top: int = 5) -> list[Filled]:
-        """The likeliest tokens at every `mask_token` of the texts, row by row. An encoder with an lm head is needed."""
+    def fill_mask(self, ids: Ids, mask_token_id: int, top: int = 5) -> list[Filled]:
+        """The likeliest tokens at every `mask_token_id` of the texts, row by row. An encoder with an lm head is needed."""
         if self.form != "encoder" or not isinstance(self.folder.model.head, LmHead):
             raise UsageError(f"{self.spec.name} does not fill masks", "an encoder with an lm head does")
-        places = [(r, c) for r, row in enumerate(ids) for c, i in enumerate(row) if i == mask_token]
+        places = [(r, c) for r, row in enumerate(ids) for c, i in enumerate(row) if i == mask_token_id]
         if not places:
-            raise UsageError(f"no text holds the mask token {mask_token}")
+            raise UsageError(f"no text holds the mask token {mask_token_id}")
         if not 1 <= top <= self.spec.vocab_size:
             raise UsageError(f"there are 1 to {self.spec.vocab_size} tokens to list, not {top}")
         logits = self.forward(ids)[tuple(np.array(places).T)]  # masked places, V

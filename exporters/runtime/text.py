@@ -80,8 +80,8 @@ class Text:
     # ---- special tokens
 
     def special(self, name: str) -> int | None:
-        """The id of a special token by its role: `bos`, `eos`, `pad`, `mask`, `unk`, `cls`, `sep`. None: there is none."""
-        text = _token_text(self.config.get(f"{name}_token"))
+        """The id of a special token by its role: `bos_token`, `eos_token`, `pad_token`, `mask_token`... None: there is none."""
+        text = _token_text(self.config.get(name))
         return None if text is None else self.tokenizer.token_to_id(text)
 
     @cached_property
@@ -89,14 +89,14 @@ class Text:
         """Tokens that end an answer: the tokenizer's eos and those of `generation_config.json`."""
         listed = self.config.get("eos_token_id", [])
         ids = {i for i in (listed if isinstance(listed, list) else [listed]) if isinstance(i, int)}
-        eos = self.special("eos")
+        eos = self.special("eos_token")
         return tuple(sorted(ids if eos is None else ids | {eos}))
 
     @cached_property
     def decoder_start_id(self) -> int | None:
         """What an encoder-decoder's answer starts from, where `generation_config.json` says so; else bos."""
         start = self.config.get("decoder_start_token_id")
-        return start if isinstance(start, int) else self.special("bos")
+        return start if isinstance(start, int) else self.special("bos_token")
 
     # ---- text and ids
 

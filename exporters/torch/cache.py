@@ -80,8 +80,7 @@ class GrowingCache(_Bytes):
         b, t = ids.shape
         if mask is None and self.mask is not None:  # padding is told once
             mask = torch.cat((self.mask, self.mask.new_ones(b, t)), 1)
-        self.mask = tokens(mask, (b, self.length + t))
-        self._places = Places(t, ids.device, self.length, self.mask)
+        self._places = Places(t, ids.device, self.length, tokens(mask, (b, self.length + t)))
         return self._places
 
     def append(self, at: SlotRef, x: Tensor) -> Tensor:
@@ -107,7 +106,7 @@ class GrowingCache(_Bytes):
 
     def end(self) -> None:
         assert self._places is not None
-        self.length += self._places.length
+        self.length, self.mask = self.length + self._places.length, self._places.mask
         self._places = None
 
 

@@ -25,7 +25,7 @@ from archspec.ops.model import Model
 from .cache import Cache
 from .init import Init, initialise
 from .places import Places, tokens
-from .tables import tables
+from .tables import frequency_tables
 from .words import TorchRun
 
 DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "float64")}
@@ -76,7 +76,7 @@ class Transformer(_Scope):
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
-        self._tables = tables(model, torch.device("meta"))
+        self.tables = frequency_tables(model, torch.device("meta"))
         self._takes = _Takes(model)
         for tied, stored in model.ties.items():
             self._put(tied, self.get_parameter(stored))
@@ -109,21 +109,18 @@ class Transformer(_Scope):
         """
         takes = self._takes
         takes.check(ids, cache, source, source_mask, token_types, source_types, prefix_length)
-        new = cache.begin(ids, mask) if cache else Places(ids.shape[1], ids.device, 0, tokens(mask, ids.shape))
-        places: dict[Stream, Places] = {"tokens": new}
+        if cache is not None:
+            places: dict[Stream, Places] = {"tokens": cache.begin(ids, mask)}
+        else:
+            places = {"tokens": Places(ids.shape[1], ids.device, mask=tokens(mask, ids.shape))}
         if takes.beside:
             places["source"] = self._source(ids, cache, source, source_mask)
         takes.check_rows(places)
-        types: dict[Stream, Tensor] = {}
-        if token_types is not None:
-            types["tokens"] = token_types
-        if source_types is not None:
-            types["source"] = source_types
         t = TorchRun(
-            self._tables,
+            self.tables,
             places,
             cache=cache,
-            types=types,
+            types={"tokens": token_types, "source": source_types},
             prefix_length=prefix_length,
             last_only=last_only,
             training=self.training,
@@ -141,7 +138,8 @@ class Transformer(_Scope):
             if not filled:
                 raise UsageError("this model has an encoder: the first call of a request needs `source`")
             assert cache is not None
-            return Places(0, ids.device, 0, cache.source_mask)
+            kept = cache.source_mask
+            return Places(0 if kept is None else kept.shape[1], ids.device, mask=kept)  # unmasked: nobody asks how many
         if filled:
             raise UsageError("the cache already holds this request's source: give `source` on the first call only")
         if source.shape[0] != ids.shape[0]:
@@ -149,7 +147,7 @@ class Transformer(_Scope):
         mask = tokens(mask, source.shape)
         if cache is not None:
             cache.source_mask = mask
-        return Places(source.shape[1], source.device, 0, mask)
+        return Places(source.shape[1], source.device, mask=mask)
 
     # ---- weights
 
@@ -174,8 +172,8 @@ class Transformer(_Scope):
     def _retabulate(self) -> None:
         """Frequencies move with the weights and keep their dtype, which no buffer would."""
         device = next(self.parameters()).device
-        if any(table.device != device for table in self._tables.values()):
-            self._tables = tables(self.op, device)
+        if any(table.device != device for table in self.tables.values()):
+            self.tables = frequency_tables(self.op, device)
 
     @contextmanager
     def _keeping_ties(self) -> Iterator[None]:

@@ -44,11 +44,6 @@ class Places:
         self._memo: dict[Counting, Tensor] = {}
 
     @property
-    def fresh(self) -> bool:
-        """Is nothing before the new tokens, for sure?"""
-        return isinstance(self.past, int) and self.past == 0
-
-    @property
     def before(self) -> Tensor:
         """B 1: padding columns before each row's first token."""
         assert self.mask is not None

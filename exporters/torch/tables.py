@@ -14,7 +14,7 @@ from archspec.ops.words import Rope, Sinusoid
 Tables = dict[Rope | Sinusoid, Tensor]
 
 
-def tables(model: Model, device: torch.device) -> Tables:
+def frequency_tables(model: Model, device: torch.device) -> Tables:
     """The frequencies that the model's bodies ask for."""
     kinds: list[Rope | Sinusoid] = []
     for _, op, _ in walk(model):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -46,7 +46,7 @@ class TorchRun:
         places: dict[Stream, Places],
         *,
         cache: Cache | None = None,
-        types: dict[Stream, Tensor] | None = None,
+        types: Mapping[Stream, Tensor | None] | None = None,
         prefix_length: Tensor | None = None,
         last_only: bool = False,
         training: bool = False,
@@ -66,7 +66,7 @@ class TorchRun:
         return w(ids + offset if offset else ids)  # type: ignore[no-any-return]
 
     def rms_norm(self, x: Tensor, w: Tensor | None, eps: float, shift: float) -> Tensor:
-        if shift == 0.0 and (w is None or w.dim() == 1):
+        if shift == 0.0 and (w is None or (w.dim() == 1 and w.dtype == x.dtype)):
             return F.rms_norm(x, x.shape[-1:], w, eps)
         y = F.rms_norm(full(x), x.shape[-1:], None, eps)
         return _affine(y, w, None, shift).to(x.dtype)

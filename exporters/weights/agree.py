@@ -20,7 +20,7 @@ from .source import Weights
 #: What a run of the model does not depend on.
 NO_FUNCTION = ("name", "dtype", "dropout")
 #: What the tensors themselves say.
-SEEN_IN_TENSORS = ("bias", "tied")
+SEEN_IN_TENSORS = ("bias", "tied", "owners")
 #: Parts that a path does not name.
 SILENT = ("sublayers", "f")
 
@@ -31,11 +31,10 @@ def disagreements(family: Family, model: Model, source: Weights, context_length:
         return []
     try:
         stated = family.read(source.metadata, source.shapes)
-        expected = _model(stated)
+        expected = _model(stated, model)
     except WeightsError as error:
         return [f"{_origin(source)}: {error.message}"]
-    # which head a checkpoint has is seen in its tensors
-    found = differences(model, replace(expected, head=model.head), NO_FUNCTION + SEEN_IN_TENSORS)
+    found = differences(model, expected, NO_FUNCTION + SEEN_IN_TENSORS)
     lines = in_runs(f"{path} is {ours} in the spec and {theirs} in {_origin(source)}" for path, ours, theirs in found)
     longest = stated.get("context_length")
     if context_length and longest and context_length > longest:
@@ -47,8 +46,7 @@ def must_say(family: Family, config: Mapping[str, Any], model: Model) -> None:
     """Raises `WeightsError` where the config, read back, is another model."""
     if family.read is None:
         raise WeightsError(f"{family.name} has no config.")
-    expected = _model(family.read(config, ()))
-    expected = expected if type(expected.head) is type(model.head) else replace(expected, head=model.head)
+    expected = _model(family.read(config, ()), model)
     found = list(differences(model, expected, NO_FUNCTION))
     if found:
         lines = in_runs(f"{path} is {ours}, the {family.name} form has {theirs}" for path, ours, theirs in found)
@@ -59,12 +57,14 @@ def _origin(source: Weights) -> str:
     return "the file's metadata" if "gguf" in source.formats else "config.json"
 
 
-def _model(stated: Mapping[str, Any]) -> Model:
+def _model(stated: Mapping[str, Any], beside: Model) -> Model:
+    """The operations of what a config says. A config does not say which head its checkpoint has: the tensors do."""
     text = json.dumps({"archspec": 1, "name": "config", **stated})
     try:
-        return lower(resolve_text(text, "config").spec)
+        model = lower(resolve_text(text, "config").spec)
     except SpecError as error:
         raise WeightsError("; ".join(d.message for d in error.diagnostics)) from None
+    return model if type(model.head) is type(beside.head) else replace(model, head=beside.head)
 
 
 def differences(a: object, b: object, ignored: Collection[str], path: str = "") -> Iterator[tuple[str, str, str]]:
@@ -93,5 +93,5 @@ def _parts(items: tuple[object, ...]) -> list[tuple[str, object]]:
 
 def _shown(value: object) -> str:
     if isinstance(value, tuple):
-        return f"{len(value)} of them" if _parts(value) else f"[{', '.join(map(str, value))}]"
+        return str(len(value)) if _parts(value) else f"[{', '.join(map(str, value))}]"
     return type(value).__name__ if is_dataclass(value) else "none" if value is None else str(value)

@@ -29,11 +29,14 @@ ACTIVATIONS = {
 }  # fmt: skip
 
 
-def need(c: Config, key: str) -> Any:
-    """A value that has to be there."""
-    if c.get(key) is None:
+def whole(c: Config, key: str, default: int | None = None) -> int:
+    """A whole number above zero."""
+    value = c.get(key) if c.get(key) is not None or default is None else default
+    if value is None:
         raise WeightsError(f"the config does not say {key}.")
-    return c[key]
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise WeightsError(f"the config has {key}: {value}, where a whole number above zero is meant.")
+    return value
 
 
 def _activation(name: str) -> str:
@@ -59,23 +62,23 @@ def _refuse(c: Config, harmless: Mapping[str, Any]) -> None:
 def read_gpt2(c: Config, names: Collection[str]) -> Written:
     """GPT2Config."""
     _refuse(c, {"scale_attn_by_inverse_layer_idx": False, "add_cross_attention": False})
-    d = need(c, "n_embd")
-    attention = {"heads": need(c, "n_head"), "bias": True}
+    d = whole(c, "n_embd")
+    attention = {"heads": whole(c, "n_head"), "bias": True}
     if not c.get("scale_attn_weights", True):
         attention["scale"] = 1
     ffn = {
         "kind": "mlp",
-        "width": c.get("n_inner") or 4 * d,
+        "width": whole(c, "n_inner", 4 * d),
         "activation": _activation(c.get("activation_function", "gelu_new")),
         "bias": True,
     }
     return {
-        "vocab_size": need(c, "vocab_size"),
-        "context_length": need(c, "n_positions"),
+        "vocab_size": whole(c, "vocab_size"),
+        "context_length": whole(c, "n_positions"),
         "d_model": d,
         "norm": {"kind": "layernorm", "eps": c.get("layer_norm_epsilon", 1e-5)},
         "embedding": {"position": "learned"},
-        "decoder": {"layers": need(c, "n_layer"), "attention": attention, "ffn": ffn},
+        "decoder": {"layers": whole(c, "n_layer"), "attention": attention, "ffn": ffn},
         "head": {"tied": c.get("tie_word_embeddings", True)},
     }
 
@@ -84,17 +87,17 @@ def read_bert(c: Config, names: Collection[str]) -> Written:
     """BertConfig, with the masked-language head."""
     _refuse(c, {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False})
     activation = _activation(c.get("hidden_act", "gelu"))
-    ffn = {"kind": "mlp", "width": need(c, "intermediate_size"), "activation": activation, "bias": True}
+    ffn = {"kind": "mlp", "width": whole(c, "intermediate_size"), "activation": activation, "bias": True}
     return {
-        "vocab_size": need(c, "vocab_size"),
-        "context_length": need(c, "max_position_embeddings"),
-        "d_model": need(c, "hidden_size"),
+        "vocab_size": whole(c, "vocab_size"),
+        "context_length": whole(c, "max_position_embeddings"),
+        "d_model": whole(c, "hidden_size"),
         "norm": {"kind": "layernorm", "eps": c.get("layer_norm_eps", 1e-12)},
         "embedding": {"position": "learned", "token_types": c.get("type_vocab_size", 2), "norm": "layernorm"},
         "encoder": {
-            "layers": need(c, "num_hidden_layers"),
+            "layers": whole(c, "num_hidden_layers"),
             "placement": "post",
-            "attention": {"heads": need(c, "num_attention_heads"), "bias": True},
+            "attention": {"heads": whole(c, "num_attention_heads"), "bias": True},
             "ffn": ffn,
         },
         "head": {"tied": c.get("tie_word_embeddings", True), "bias": True, "transform": {"activation": activation}},
@@ -103,31 +106,31 @@ def read_bert(c: Config, names: Collection[str]) -> Written:
 
 def read_llama(c: Config, names: Collection[str]) -> Written:
     """LlamaConfig."""
-    heads = need(c, "num_attention_heads")
+    heads = whole(c, "num_attention_heads")
     rope = c.get("rope_parameters") or {"rope_theta": c.get("rope_theta"), **(c.get("rope_scaling") or {})}
     kind = rope.get("rope_type", rope.get("type", "default"))
     if kind != "default":
         raise WeightsError(f"the config has rope scaling of type {kind}, which this map does not carry.")
     attention = {
         "heads": heads,
-        "kv_heads": c.get("num_key_value_heads") or heads,
-        "head_dim": c.get("head_dim") or need(c, "hidden_size") // heads,
+        "kv_heads": whole(c, "num_key_value_heads", heads),
+        "head_dim": whole(c, "head_dim", whole(c, "hidden_size") // heads),
         "bias": bool(c.get("attention_bias")),
         "position": {"kind": "rope", "theta": rope.get("rope_theta") or 10000.0},
     }
     ffn = {
         "kind": "gated",
-        "width": need(c, "intermediate_size"),
+        "width": whole(c, "intermediate_size"),
         "activation": _activation(c.get("hidden_act", "silu")),
         "bias": bool(c.get("mlp_bias")),
     }
     length = c.get("max_position_embeddings")
     return {
-        "vocab_size": need(c, "vocab_size"),
+        "vocab_size": whole(c, "vocab_size"),
         **({"context_length": length} if length else {}),
-        "d_model": need(c, "hidden_size"),
+        "d_model": whole(c, "hidden_size"),
         "norm": {"kind": "rmsnorm", "eps": c.get("rms_norm_eps", 1e-6)},
-        "decoder": {"layers": need(c, "num_hidden_layers"), "attention": attention, "ffn": ffn},
+        "decoder": {"layers": whole(c, "num_hidden_layers"), "attention": attention, "ffn": ffn},
         "head": {"tied": c.get("tie_word_embeddings", False)},
     }
 
@@ -153,13 +156,13 @@ def read_llama_gguf(c: Config, names: Collection[str]) -> Written:
     """The metadata of llama.cpp's llama architecture. A key that is not understood is an error: it may change the function."""
     stated = {key.removeprefix("llama."): c[key] for key in c if key.startswith("llama.")}
     config = {_LLAMA_GGUF[key]: value for key, value in stated.items() if key in _LLAMA_GGUF}
-    head_dim = config.get("head_dim") or need(config, "hidden_size") // need(config, "num_attention_heads")
+    head_dim = whole(config, "head_dim", whole(config, "hidden_size") // whole(config, "num_attention_heads"))
     harmless = {**_LLAMA_GGUF_HARMLESS, "rope.dimension_count": head_dim, "attention.value_length": head_dim}
     odd = {k: v for k, v in stated.items() if k not in _LLAMA_GGUF and v != harmless.get(k)}
     if odd:
         raise WeightsError(f"this map does not carry llama.{', llama.'.join(f'{k} = {v}' for k, v in odd.items())}.")
-    if "vocab_size" not in config:
-        config["vocab_size"] = len(need(c, "tokenizer.ggml.tokens"))
+    if "vocab_size" not in config and "tokenizer.ggml.tokens" in c:
+        config["vocab_size"] = len(c["tokenizer.ggml.tokens"])
     return read_llama({**config, "tie_word_embeddings": "output.weight" not in names}, names)
 
 

@@ -60,13 +60,12 @@ def write_folder(
     else:
         module, report = loaded(arch.model, source, dtype, spec.context_length)
         lines = report.lines()
-    output.mkdir(parents=True, exist_ok=True)
-    names, said = _tokenizer(source, output)
     if layout == "hf":
-        names += save_hf(arch.model, module, output, spec.context_length, progress=progress)
+        names = save_hf(arch.model, module, output, spec.context_length, progress=progress)
     else:
-        names += save(arch.model, module, output, show(spec), progress)
-    return "\n".join([*lines, *said, f"wrote {', '.join(sorted(names))} ({dtype}) to {output}"])
+        names = save(arch.model, module, output, show(spec), progress)
+    tokenizer, said = _tokenizer(source, output)
+    return "\n".join([*lines, *said, f"wrote {', '.join(sorted(names + tokenizer))} ({dtype}) to {output}"])
 
 
 def loaded(

@@ -55,7 +55,10 @@ class _Fields(Mapping[str, Any]):
         self._fields = {name: f for name, f in reader.fields.items() if not name.startswith("GGUF.")}
 
     def __getitem__(self, name: str) -> Any:
-        return self._fields[name].contents()
+        try:
+            return self._fields[name].contents()
+        except UnicodeDecodeError as error:
+            raise WeightsError(f"{name} in the file's metadata is damaged: {error}") from None
 
     def __iter__(self) -> Any:
         return iter(self._fields)

@@ -37,7 +37,9 @@ class LoadReport:
     def lines(self) -> list[str]:
         """The report as text."""
         out = [f"{self.tensors} tensors read by the {self.family} map"]
-        out += [f"{count} tensors converted: {what}" for what, count in self.conversions.items()]
+        out += [
+            f"{count} tensor{'s' if count > 1 else ''} converted: {what}" for what, count in self.conversions.items()
+        ]
         if self.unused:
             out.append(f"not part of this model's head, unused: {', '.join(self.unused)}")
         if self.buffers:

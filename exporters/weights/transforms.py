@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Protocol
 
 import torch
@@ -52,7 +53,8 @@ class Fuse:
 
     def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
         (whole,) = theirs
-        return whole.split([shape[0] for shape in shapes])
+        starts = accumulate((shape[0] for shape in shapes), initial=0)
+        return [whole[start : start + shape[0]] for start, shape in zip(starts, shapes, strict=False)]
 
 
 @dataclass(frozen=True)
@@ -63,18 +65,18 @@ class RopeOrder:
     """
 
     def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
-        return [self._swapped(x, op, (2, -1)) for x in ours]
+        return [self._swapped(x, op, halves_first=True) for x in ours]
 
     def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
-        return [self._swapped(x, op, (-1, 2)) for x in theirs]
+        return [self._swapped(x, op, halves_first=False) for x in theirs]
 
-    def _swapped(self, x: Tensor, op: Op, sides: tuple[int, int]) -> Tensor:
+    def _swapped(self, x: Tensor, op: Op, halves_first: bool) -> Tensor:
         if not isinstance(op, Attention):
             raise WeightsError(f"{type(op).__name__} has no heads whose rows could be in rotary order.")
         if op.rope is not None and op.rope.interleaved:
             return x
-        heads = x.unflatten(0, (-1, op.head_dim))
-        return heads.unflatten(1, sides).transpose(1, 2).flatten(0, 2)
+        pairs = (2, op.head_dim // 2) if halves_first else (op.head_dim // 2, 2)
+        return x.reshape(-1, *pairs, *x.shape[1:]).transpose(1, 2).reshape(x.shape)
 
 
 def written(chain: Sequence[Transform], ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:

@@ -1,0 +1,253 @@
+"""The checks of a complete spec: where they begin and end, what is not compiled yet, and that no option is dead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from archspec.compiler.check.expect import expect_missed
+from archspec.compiler.check.not_yet import NOT_YET
+from archspec.compiler.grammar import Shape, keys_of
+from archspec.compiler.resolve import resolve, resolve_text
+from archspec.compiler.show import show
+from archspec.errors import SpecError
+from archspec.language.model import Spec
+
+
+def outcome(text: str, overrides: Sequence[str]) -> tuple[Spec | None, set[str]]:
+    """The spec, if there is one, and the codes of what is said about it."""
+    try:
+        resolved = resolve_text(text, overrides=overrides)
+    except SpecError as error:
+        return None, {d.code for d in error.diagnostics}
+    return resolved.spec, {d.code for d in resolved.warnings}
+
+
+def codes(text: str, *overrides: str) -> list[str]:
+    """What is said about a spec, errors or warnings."""
+    return sorted(outcome(text, overrides)[1])
+
+
+@pytest.mark.parametrize(
+    ("override", "expected"),
+    [
+        ("decoder.attention.window=127", []),
+        ("decoder.attention.window=128", ["A305"]),
+        ("decoder.attention.window={kind: chunk, size: 128}", ["A305"]),
+        ("decoder.attention.mask=prefix", []),
+        ("decoder.attention.mask=bidirectional", ["A306"]),
+        ("decoder.attention.kv_heads=1", []),
+        ("decoder.attention.kv_heads=4", []),
+        ("decoder.attention.kv_heads=3", ["A202"]),
+        ("decoder.attention.kv_heads=5", ["A203"]),
+        ("decoder.attention.scale=1", []),
+        ("decoder.attention.scale=1.01", ["A208"]),
+        ("decoder.attention.scale=0", ["A208"]),
+        ("decoder.attention.scale=1/sqrt(256)", []),
+        ("decoder.attention.position.dim=16", []),
+        ("decoder.attention.position.dim=18", ["A205"]),
+        ("decoder.attention.position.dim=7", ["A204"]),
+        ("decoder.attention.position=none", []),
+        ("embedding.position=sinusoidal", ["A303"]),
+        ("decoder.parallel=two_norms", []),
+        ("decoder.placement=branch", []),
+        ("decoder.final_norm=none", ["A403"]),
+        ("decoder.residual=none", []),
+        ("decoder.residual.branch_scale=1.4/sqrt(layers)", []),
+        ("decoder.residual.branch_scale=1/head_dim", ["A207"]),
+        ("decoder.ffn.width={ratio: 2.75}", []),
+        ("decoder.ffn.width={ratio: 2.7}", ["A506"]),
+        ("decoder.ffn.width={ratio: 2.7, multiple_of: 32}", []),
+        ("head={kind: classifier, labels: 2, pool: last}", []),
+        ("head=pooler", ["A603"]),
+        ("dtype=float16", []),
+        ("norm.eps=1e-8", []),
+    ],
+)
+def test_where_a_check_begins(example, override, expected):
+    assert codes(example, override) == expected
+
+
+def test_a_window_of_an_encoder_reaches_to_both_sides(example):
+    text = example.replace("decoder:", "encoder:")
+    assert codes(text, "encoder.attention.window=126") == []
+    assert codes(text, "encoder.attention.window=127") == ["A305"]
+
+
+def test_rope_and_a_pooler_are_at_home_in_an_encoder(example):
+    assert codes(example.replace("decoder:", "encoder:"), "head=pooler") == []
+
+
+@pytest.mark.parametrize("width", [64, 96, 768, 4096])
+@pytest.mark.parametrize("heads", [5, 7, 11, 13, 100])
+def test_the_heads_that_are_offered_divide(example, width, heads):
+    with pytest.raises(SpecError) as raised:
+        resolve_text(example, overrides=[f"d_model={width}", f"decoder.attention.heads={heads}"])
+    remedy = raised.value.diagnostics[0].remedy or ""
+    offered = [int(word) for word in remedy.split(" heads")[0].split(" or ")]
+    assert all(width % n == 0 for n in offered)
+    assert min(offered) < heads
+
+
+@pytest.mark.parametrize("heads", range(2, 40))
+def test_the_kv_heads_that_are_offered_divide(example, heads):
+    for kv_heads in (n for n in range(2, heads) if heads % n):
+        overrides = [
+            "decoder.attention.head_dim=8",
+            f"decoder.attention.heads={heads}",
+            f"decoder.attention.kv_heads={kv_heads}",
+        ]
+        with pytest.raises(SpecError) as raised:
+            resolve_text(example, overrides=overrides)
+        (error,) = raised.value.diagnostics
+        offered = [int(word) for word in (error.remedy or "").split("nearest: ")[1].split(", ")]
+        assert error.code == "A202"
+        assert offered
+        assert all(heads % n == 0 for n in offered)
+
+
+# -------------------------------------------------------------------------------------------------------------- not yet
+
+_SAID = {
+    "kind": {
+        "mla": "attention={kind: mla, heads: 4, kv_lora_rank: 8, qk_nope_head_dim: 8, qk_rope_head_dim: 8, v_head_dim: 8, "
+        "position: rope}",
+        "moe": "ffn={kind: moe, experts: 4, top_k: 2, expert: {kind: mlp, width: 8, activation: relu}, router: {normalize: true}}",
+    },
+    "sinks": {True: "attention.sinks=true"},
+    "gate": {None: "attention.gate={}"},
+    "temperature": {None: "attention.temperature={slope: 0.1, period: 64}"},
+    "scaling": {None: "attention.position.scaling={kind: linear, factor: 2}"},
+    "position": {
+        "alibi": "attention.position=alibi",
+        "relative_buckets": "attention.position=relative_buckets",
+        "disentangled": "attention.position={kind: disentangled, buckets: 8, max_distance: 16}",
+    },
+}
+
+
+@pytest.mark.parametrize("row", NOT_YET, ids=lambda row: row[2])
+def test_what_is_not_compiled_yet_says_so(example, row):
+    path, values, what = row
+    name = path[-1] if path != ("position", "kind") else "position"
+    for value in values or (None,):
+        with pytest.raises(SpecError) as raised:
+            resolve_text(example, overrides=[f"decoder.{_SAID[name][value]}"])
+        assert [(d.code, d.message) for d in raised.value.diagnostics] == [("A900", f"not yet: {what}")]
+
+
+# --------------------------------------------------------------------------------------------------------------- totals
+
+
+def test_totals_that_are_met_say_nothing():
+    resolved = resolve("gpt2")
+    assert expect_missed(resolved.spec, resolved.places, 124439808) is None
+    assert expect_missed(resolved.spec, resolved.places, 1, "active_parameters") is None
+
+
+@pytest.mark.parametrize(
+    ("difference", "likely"),
+    [
+        (50257 * 768, "a token table"),
+        (-50257, "a bias per vocabulary entry"),
+        (1024 * 768, "a position table"),
+        (768, "one vector of d_model"),
+        (12 * 4 * 768, "q, k, v and o"),
+        (7, "7 more"),
+    ],
+)
+def test_a_missed_total_names_the_likeliest_component(difference, likely):
+    resolved = resolve("gpt2")
+    missed = expect_missed(resolved.spec, resolved.places, 124439808 + difference)
+    assert missed is not None
+    assert missed.code == "A801"
+    assert likely in missed.message
+
+
+# --------------------------------------------------------------------------------------------------------- dead options
+
+EXPECT = ["expect={parameters: 5, source: nobody}"]
+BASES = {
+    "decoder": [],
+    "encoder-decoder": [
+        "encoder={layers: 3, attention: {heads: 2}, ffn: {kind: mlp, width: 8, activation: relu}}",
+        "embedding={position: learned, norm: layernorm, projection: {dim: 32, of: tokens, bias: true}}",
+        "decoder.attention={position: none, qk_norm: {over: head}, v_norm: rmsnorm, window: 8, clip: 4, softcap: 9}",
+        "decoder.layers=[{repeat: 2}, {repeat: 2, layers: [{parallel: none}, {ffn: {kind: mlp, width: 8, activation: relu}}]}]",
+        "head.transform={activation: gelu}",
+        *EXPECT,
+        "about={title: a, paper: b}",
+    ],
+}
+#: What an optional part says when it is written where it was absent.
+WRITTEN = {
+    "qk_norm": "{over: vector}",
+    "gate": "{per: head}",
+    "temperature": "{slope: 0.1, period: 64}",
+    "scaling": "{kind: linear, factor: 2}",
+    "projection": "{dim: 16, of: sum, bias: false}",
+    "transform": "{activation: tanh}",
+    "position": "learned",
+    "about": "{title: x}",
+    "expect": "{parameters: 7, source: x}",
+    "latent": "{width: 8}",
+    "cross_attention": "{heads: 2}",
+}
+
+
+def options(model: BaseModel, path: str = "") -> Iterator[tuple[str, Shape, Any]]:
+    """Every field of a spec that is there, by the path that `--set` takes."""
+    for name, shape in keys_of(type(model)).items():
+        value = getattr(model, name)
+        here = f"{path}.{name}" if path else name
+        if name != "layers" and name not in ("kind", "archspec"):
+            yield here, shape, value
+        if isinstance(value, BaseModel):
+            yield from options(value, here)
+        elif name == "layers" and len(value) == 1:  # a single run is said beside `layers`, not in it
+            yield from (
+                (at, *rest) for at, *rest in options(value[0], path) if at not in (f"{path}.repeat", f"{path}.weights")
+            )
+        elif name == "layers":
+            for index, entry in enumerate(value):
+                yield from options(entry, f"{here}.{index}")
+
+
+def flips(shape: Shape, value: Any) -> Iterator[str]:
+    """Other values of an option."""
+    yield from (word for word in shape.words if word != value)
+    if bool in shape.types:
+        yield "false" if value else "true"
+    if int in shape.types:
+        yield str(2 * value if isinstance(value, int) and value else 2)
+    if float in shape.types:
+        yield str(value / 2 if isinstance(value, float) and value else 0.25)
+    if str in shape.types and float not in shape.types:
+        yield "another"
+    if shape.removable and value is not None:
+        yield "none"
+    if value is None and shape.name in WRITTEN:
+        yield WRITTEN[shape.name]
+    elif value is None and shape.kinds:
+        yield shape.kinds[-1]
+    elif isinstance(value, BaseModel) and shape.kinds:
+        yield from (kind for kind in shape.kinds if kind != getattr(value, "kind", None))
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_no_option_is_dead(example, name):
+    """Each option, flipped alone, changes the spec, or a diagnostic says why it cannot."""
+    written = resolve_text(example, overrides=BASES[name]).spec
+    shown = show(written)
+    changed_by = 0
+    for path, shape, value in options(written):
+        for flip in flips(shape, value):
+            overrides = [f"{path}={flip}", *([] if path.startswith("expect") else EXPECT if written.expect else [])]
+            changed, said = outcome(shown, overrides)
+            assert not said & {"A022", "A023", "A101"}, f"{path}={flip}"
+            assert changed != written, f"{path}={flip}"
+            changed_by += changed is not None
+    assert changed_by > 50

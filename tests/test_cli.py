@@ -1,0 +1,192 @@
+"""The command line as its user meets it: exit codes, streams, formats, and what it never imports."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from archspec.cli.main import COMMANDS
+
+TINY = """\
+archspec: 1
+name: tiny
+vocab_size: 50
+context_length: 32
+d_model: 16
+norm: layernorm
+embedding: {position: learned}
+decoder:
+  layers: 2
+  attention: {heads: 2}
+  ffn: {kind: mlp, width: {ratio: 4}, activation: gelu}
+head: {tied: true}
+"""
+
+
+def run(*args: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "archspec.cli.main", *args],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, **env},
+    )
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(TINY)
+    return path
+
+
+@pytest.mark.parametrize("command", [*COMMANDS])
+def test_every_command_has_help_with_an_example(command: str) -> None:
+    done = run(command, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "Example:" in done.stdout
+    assert f"archspec {command}" in done.stdout
+
+
+def test_an_unknown_command_names_its_neighbour() -> None:
+    done = run("cuont", "gpt2")
+    assert done.returncode == 2
+    assert "Did you mean 'count'?" in done.stderr
+
+
+def test_exit_codes(tiny: Path, tmp_path: Path) -> None:
+    assert run("check", str(tiny)).returncode == 0
+    broken = tmp_path / "broken.yaml"
+    broken.write_text(TINY.replace("heads: 2", "heads: 3"))
+    done = run("check", str(broken))
+    assert done.returncode == 1
+    assert "error[A201]" in done.stderr
+    assert done.stdout == ""
+    assert run("count", str(tiny), "--length", "0").returncode == 2
+    assert run("count", str(tiny), "--length", "33").returncode == 2
+    assert run("count", "no-such-spec").returncode == 1
+
+
+def test_diagnostics_as_records(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text(TINY.replace("heads: 2", "heads: 3").replace("activation: gelu", "activation: gleu"))
+    done = run("check", str(broken), "--json")
+    records = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert {r["code"] for r in records} == {"A201", "A105"}
+    assert all(r["line"] > 0 for r in records)
+
+
+def test_count_formats_agree(tiny: Path) -> None:
+    record = json.loads(run("count", str(tiny), "--format", "json").stdout)
+    rows = list(csv.reader(io.StringIO(run("count", str(tiny), "--format", "csv").stdout)))
+    total = 50 * 16 + 32 * 16 + 2 * (4 * 16 * 16 + 2 * 16 * 64 + 2 * 2 * 16) + 2 * 16
+    assert record["parameters"]["total"] == total
+    assert ["total", str(total), "1.0"] in [row[1:] for row in rows]
+    assert f"| total | {total:,} | 100.0 % |" in run("count", str(tiny), "--format", "markdown").stdout
+    assert (record["batch"], record["length"], record["past"], record["dtype"]) == (1, 32, 0, "float32")
+
+
+def test_count_by_path_adds_up(tiny: Path) -> None:
+    record = json.loads(run("count", str(tiny), "--by", "path", "--format", "json").stdout)
+    assert sum(record["parameters"]["by_path"].values()) == record["parameters"]["total"]
+
+
+def test_no_colour_in_pipes_and_with_no_color(tiny: Path) -> None:
+    for env in ({}, {"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert "\x1b" not in run("count", str(tiny), **env).stdout
+        assert "\x1b" not in run("check", str(tiny) + "x", **env).stderr
+
+
+def test_show_is_a_spec_that_means_the_same(tiny: Path, tmp_path: Path) -> None:
+    shown = tmp_path / "shown.yaml"
+    shown.write_text(run("show", str(tiny)).stdout)
+    assert run("show", str(shown)).stdout == shown.read_text()
+
+
+def test_init_writes_specs_that_check(tmp_path: Path) -> None:
+    assert run("init", "My Model.yaml", cwd=tmp_path).returncode == 0
+    assert run("init", "g.yaml", "--like", "gpt2", cwd=tmp_path).returncode == 0
+    done = run("check", "./My Model.yaml", "./g.yaml", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "124,439,808" in done.stdout
+    assert run("init", "g.yaml", cwd=tmp_path).returncode == 2, "an existing file is not overwritten"
+    assert run("init", "g.yaml", "--force", cwd=tmp_path).returncode == 0
+
+
+def test_the_zoo_is_listed_with_its_totals() -> None:
+    rows = {r["name"]: r["parameters"] for r in json.loads(run("list", "--format", "json").stdout)}
+    assert rows["gpt2"] == 124_439_808
+    assert rows["bert-base"] == 109_514_298
+
+
+def test_the_schema_is_json_schema() -> None:
+    import jsonschema
+
+    schema = json.loads(run("schema").stdout)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    import yaml
+
+    spec = yaml.safe_load(TINY)
+    jsonschema.validate(spec, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**spec, "hidden_size": 16}, schema)
+
+
+def test_a_diagram_without_dot_is_still_dot(tiny: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "bin"
+    empty.mkdir()
+    done = run("diagram", str(tiny), "-o", "x.svg", cwd=tmp_path, PATH=str(empty))
+    assert done.returncode == 2
+    assert "graphviz" in done.stderr.lower()
+    assert (tmp_path / "x.dot").read_text().startswith(("digraph", "graph", "//"))
+    assert not (tmp_path / "x.svg").exists()
+
+
+def test_build_export_run(tiny: Path, tmp_path: Path) -> None:
+    """The day's work on a tiny model, from the YAML to tokens."""
+    built = run("build", str(tiny), "-o", "built", "--seed", "3", cwd=tmp_path)
+    assert built.returncode == 0, built.stderr
+    assert (tmp_path / "built" / "model.safetensors").is_file()
+    exported = run("export", "built", "-o", "onnx", cwd=tmp_path)
+    assert exported.returncode == 0, exported.stderr
+    assert "verified on onnxruntime" in exported.stdout
+    again = run("export", "built", "-o", "onnx", cwd=tmp_path)
+    assert again.returncode == 2, "an existing folder is not overwritten"
+    assert run("export", "built", "-o", "onnx", "--force", cwd=tmp_path).returncode == 0
+    ran = run("run", "onnx", "--ids", "1,2,3", "-n", "4", "--json", "--device", "cpu", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    import torch
+
+    from archspec import load
+
+    module = load(tmp_path / "built").build()
+    ids = torch.tensor([[1, 2, 3]])
+    with torch.inference_mode():
+        for _ in range(4):
+            ids = torch.cat((ids, module(ids)[:, -1:].argmax(-1)), 1)
+    assert json.loads(ran.stdout)["ids"] == ids[0, 3:].tolist()
+
+
+def test_run_refuses_what_it_cannot_do(tmp_path: Path) -> None:
+    assert run("run", str(tmp_path)).returncode == 2
+    done = run("run", str(tmp_path), "--ids", "1")
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
+    done = run("run", str(tmp_path), "--ids", "1,x")
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(tiny: Path) -> None:
+    script = f"{sys.executable} -m archspec.cli.main count gpt2 --by path | head -1"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
