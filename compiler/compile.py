@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from archspec.diagnostics import Diagnostic
 from archspec.errors import SpecError
 from archspec.language.model import Spec
 from archspec.ops.model import Model
+from archspec.ops.record import Record
 
 from .check.expect import expect_missed
 from .lower import lower
@@ -17,8 +17,7 @@ from .parameters import count_parameters
 from .resolve import Resolved, resolve
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(Record):
     """A checked spec, its operations, and what is doubtful about it."""
 
     spec: Spec

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from archspec.errors import UsageError
 from archspec.ops.embedding import LearnedPositions
 from archspec.ops.model import Model
+from archspec.ops.record import Record
 
 from .flops import Flops, Lengths, count_flops
 from .memory import BYTES, Training, training_memory
@@ -19,8 +19,7 @@ from .poly import Poly
 DEFAULT_LENGTH = 1024
 
 
-@dataclass(frozen=True)
-class Counts:
+class Counts(Record):
     """All numbers of a model for one call: `length` new tokens after `past` ones, in a batch.
 
     Parameters are unique (tied once). FLOPs: one multiply-add is 2; `dense` takes every query-key pair, `causal` the pairs

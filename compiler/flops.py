@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from archspec.ops.bind import Bound, LeafRef, SlotRef
 from archspec.ops.leaves import Stream
 from archspec.ops.model import Model
+from archspec.ops.record import Record
 from archspec.ops.words import Activation, Counting, Mask, Pool, Rope, Routing, Scores, Sinusoid, Temperature
 
 from .pairs import pairs
@@ -27,8 +27,7 @@ Shape = tuple[Dim, ...]
 B, T, P, M, FIRST = map(Poly.var, ("B", "T", "P", "M", "first"))
 
 
-@dataclass(frozen=True, slots=True)
-class Lengths:
+class Lengths(Record):
     """What the letters are in one call: batch B, new tokens T after P past ones, M source tokens. All counts of tokens."""
 
     batch: int
@@ -37,7 +36,6 @@ class Lengths:
     source: int = 0
 
 
-@dataclass
 class Flops:
     """Polynomials by component. `at` makes them numbers.
 
@@ -45,11 +43,12 @@ class Flops:
     computed once: the encoder, and the keys and values of cross attention; `pairs…` are the pairs a mask lets through.
     """
 
-    dense: dict[str, Poly] = field(default_factory=lambda: defaultdict(Poly))
-    causal: dict[str, Poly] = field(default_factory=lambda: defaultdict(Poly))
-    #: Elements that pass through what is not counted, by kind.
-    uncounted: dict[str, Poly] = field(default_factory=lambda: defaultdict(Poly))
-    masks: dict[str, Mask] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.dense: dict[str, Poly] = defaultdict(Poly)
+        self.causal: dict[str, Poly] = defaultdict(Poly)
+        #: Elements that pass through what is not counted, by kind.
+        self.uncounted: dict[str, Poly] = defaultdict(Poly)
+        self.masks: dict[str, Mask] = {}
 
     def value(self, lengths: Lengths) -> Callable[[str], int]:
         """What each name of the polynomials is."""

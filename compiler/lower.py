@@ -6,7 +6,6 @@ The spec says what its author meant (`scale: 1/sqrt(head_dim)`, `placement: sand
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Literal
 
@@ -28,6 +27,7 @@ from archspec.ops.leaves import Stream
 from archspec.ops.model import Model
 from archspec.ops.moe import Moe
 from archspec.ops.norms import L2Norm, LayerNorm, Norm, RMSNorm
+from archspec.ops.record import Record
 from archspec.ops.words import Alibi, Buckets, Mask, Rope, Routing, Scores, Sinusoid, Temperature
 
 #: The norm sites of each placement.
@@ -91,8 +91,7 @@ def _flat(entries: tuple[lm.Layer | lm.Group, ...]) -> tuple[list[lm.Layer], tup
     return layers, tuple(owners)
 
 
-@dataclass(frozen=True)
-class _Site:
+class _Site(Record):
     """Where a block stands: what its sublayers' scales, masks and streams depend on."""
 
     spec: lm.Spec

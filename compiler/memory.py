@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from archspec.ops.bind import Bound, LeafRef, SlotRef
 from archspec.ops.head import LmHead
 from archspec.ops.model import Model
+from archspec.ops.record import Record
 from archspec.ops.words import Activation, Rope, Routing, Scores, Sinusoid, Temperature
 
 from .flops import B, Counter, Lengths, M, Shape, T
@@ -27,8 +27,7 @@ BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 _FROM_OUTPUT = ("relu", "tanh", "sigmoid")
 
 
-@dataclass(frozen=True)
-class Training:
+class Training(Record):
     """Bytes of one training step with AdamW.
 
     In half precision the optimizer keeps a float32 master copy of the weights beside its two moments. `checkpointed` is what

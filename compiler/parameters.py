@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from archspec.ops.base import Op, Tensor, own_tensors, tensors, walk
 from archspec.ops.leaves import Slot
 from archspec.ops.model import Model
 from archspec.ops.moe import Moe
+from archspec.ops.record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class LayerRun:
+class LayerRun(Record):
     """Equal layers in a row: indices first … last (inclusive) of a stack."""
 
     stack: str
@@ -35,8 +34,7 @@ class LayerRun:
         return sum(self.by_component.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(Record):
     """Parameters of a model, each stored tensor once: a tied head or a shared layer adds nothing.
 
     `embedding` is what is looked up by index (tokens, positions, token types); an untied head is not embedding.
@@ -133,8 +131,7 @@ def _ordered(sizes: dict[str, int]) -> dict[str, int]:
 # ------------------------------------------------------------------------------------------------------------- caches
 
 
-@dataclass(frozen=True, slots=True)
-class CacheRun:
+class CacheRun(Record):
     """The caches of equal layers in a row."""
 
     stack: str

@@ -20,8 +20,13 @@ from archspec.exporters.onnx.verify import Case, Graph, reference, request, step
 from archspec.exporters.torch.module import Transformer, build
 from archspec.ops.model import Model
 
-_ROOT = Path(tempfile.mkdtemp(prefix="archspec-tests-"))
-atexit.register(shutil.rmtree, _ROOT)
+
+@cache
+def _root() -> Path:
+    """A folder that goes with the process."""
+    root = Path(tempfile.mkdtemp(prefix="archspec-tests-"))
+    atexit.register(shutil.rmtree, root)
+    return root
 
 
 def random_module(model: Model, seed: int = 0) -> Transformer:
@@ -77,7 +82,7 @@ def exported(name: str, *overrides: str, last_only: bool = False) -> Exported:
     """The tiny model of that name, exported once a test process."""
     model = tiny(name, *overrides)
     module = random_module(model)
-    folder = Path(tempfile.mkdtemp(dir=_ROOT)) / "model"
+    folder = Path(tempfile.mkdtemp(dir=_root())) / "model"
     export(model, stored(module), "archspec: 1\n", folder, verify=False, last_only=last_only)
     exact = build(model, dtype="float64")
     exact.load_state_dict(module.state_dict())

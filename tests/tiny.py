@@ -156,16 +156,139 @@ TINY = {
           ffn: {kind: mlp, width: 48, activation: gelu}
         head: {kind: classifier, labels: 3, pool: mean}
     """,
+    "t5": """
+        norm: {kind: rmsnorm}
+        block:
+          attention: {heads: 4, head_dim: 6, scale: 1, position: {kind: relative_buckets, buckets: 8, max_distance: 12}}
+          ffn: {kind: mlp, width: 48, activation: relu}
+        encoder: {layers: 2}
+        decoder: {layers: 2}
+        head: {tied: true, scale: 1/sqrt(d_model)}
+    """,
+    "alibi": """
+        norm: {kind: layernorm}
+        embedding: {norm: layernorm}
+        decoder:
+          layers:
+            - {}
+            - {attention: {position: {order: before_scale, max_bias: 4.0}, window: 4}}
+          attention: {heads: 6, kv_heads: 2, head_dim: 8, bias: true, position: alibi}
+          ffn: {kind: mlp, width: 48, activation: gelu, bias: true}
+        head: {tied: true}
+    """,
+    "buckets": """
+        norm: {kind: rmsnorm}
+        decoder:
+          layers: 2
+          attention: {heads: 4, kv_heads: 2, sinks: true, position: {kind: relative_buckets, buckets: 8, max_distance: 12, table: per_layer}}
+          ffn: {kind: mlp, width: 48, activation: gelu}
+        head: {tied: false}
+    """,
+    "sinks": """
+        norm: {kind: rmsnorm}
+        decoder:
+          layers:
+            - {attention: {window: 4, gate: {per: head}}}
+            - {attention: {gate: {activation: silu}, temperature: {slope: 0.3, period: 3}}}
+          attention: {heads: 4, kv_heads: 2, sinks: true, position: {kind: rope, scaling: {kind: yarn, factor: 4, original_context: 6}}}
+          ffn: {kind: gated, width: 48, activation: silu}
+        head: {tied: false}
+    """,
+    "moe": """
+        norm: {kind: rmsnorm}
+        decoder:
+          attention: {heads: 4, kv_heads: 2, position: {kind: rope, scaling: {kind: ramp, factor: 4, original_context: 12}}}
+          ffn:
+            kind: moe
+            experts: 6
+            top_k: 2
+            expert: {kind: gated, width: 16, activation: silu}
+            router: {normalize: true}
+          layers:
+            - {ffn: {kind: gated, width: 48, activation: silu}}
+            - {}
+            - ffn: {router: {normalize: false, bias: true, applies_to: input}, shared: {width: 24, gate: sigmoid}}
+        head: {tied: false}
+    """,
+    "experts": """
+        norm: {kind: rmsnorm}
+        decoder:
+          attention: {heads: 4, position: {kind: rope, scaling: {kind: ntk, alpha: 3}}}
+          ffn:
+            kind: moe
+            experts: 8
+            top_k: 3
+            expert: {kind: mlp, width: 16, activation: relu_squared, bias: true}
+            shared: {width: 16}
+            router: {score: sigmoid, selection_bias: score, groups: {count: 4, keep: 2, score: top2_sum}, normalize: true, scale: 2.5}
+          layers:
+            - {}
+            - {ffn: {router: {score: softmax, selection_bias: logit, groups: {score: max}}, latent: {dim: 20, norm: rmsnorm}}}
+        head: {tied: false}
+    """,
+    "mla": """
+        norm: {kind: rmsnorm}
+        decoder:
+          attention:
+            kind: mla
+            heads: 4
+            q_lora_rank: 12
+            kv_lora_rank: 10
+            qk_nope_head_dim: 8
+            qk_rope_head_dim: 4
+            v_head_dim: 6
+            position: {kind: rope, pairing: interleaved, scaling: {kind: yarn, factor: 4, original_context: 6, mscale_on: scores}}
+          ffn: {kind: gated, width: 48, activation: silu}
+          layers:
+            - {}
+            - {attention: {q_lora_rank: none, window: 5, temperature: {slope: 0.1, period: 4}}}
+        head: {tied: false}
+    """,
+    "stretched": """
+        norm: {kind: rmsnorm}
+        decoder:
+          attention: {heads: 4, position: {kind: rope, theta: 100.0}}
+          ffn: {kind: gated, width: 48, activation: silu}
+          layers:
+            - {attention: {position: {scaling: {kind: linear, factor: 2}}}}
+            - {attention: {position: {scaling: {kind: proportional, share: 0.5, factor: 1.5}}}}
+            - {attention: {position: {scaling: {kind: yarn, factor: 3, original_context: 8, truncate: false, mscale: 0.7}}}}
+        head: {tied: false}
+    """,
 }  # fmt: skip
 
-DECODERS = ("gpt2", "llama", "sandwich", "parallel", "shared", "prefix", "chunk", "odd")
-SEQ2SEQ = ("seq2seq", "t5like")
+#: Rotations that depend on the run's own length: a cached key keeps the angle of the length it was made at.
+GROWING = {
+    "dynamic": """
+        norm: {kind: rmsnorm}
+        decoder:
+          layers: 2
+          attention: {heads: 4, position: {kind: rope, scaling: {kind: dynamic, factor: 2, original_context: 6}}}
+          ffn: {kind: gated, width: 48, activation: silu}
+        head: {tied: false}
+    """,
+    "longrope": """
+        norm: {kind: rmsnorm}
+        decoder:
+          layers: 2
+          attention:
+            heads: 4
+            position:
+              kind: rope
+              scaling: {kind: longrope, original_context: 6, short: [1.0, 1.1, 1.3, 1.5], long: [1.0, 2.0, 3.0, 5.0], factor: 4}
+          ffn: {kind: gated, width: 48, activation: silu}
+        head: {tied: false}
+    """,
+}
+
+DECODERS = ("gpt2", "llama", "sandwich", "parallel", "shared", "prefix", "chunk", "odd", "alibi", "buckets", "sinks", "moe", "experts", "mla", "stretched")
+SEQ2SEQ = ("seq2seq", "t5like", "t5")
 ENCODERS = ("bert", "albert", "pooler", "classifier")
 
 
 def text(name: str) -> str:
     """The whole spec of that name."""
-    body = "\n".join(line.removeprefix("        ") for line in TINY[name].splitlines())
+    body = "\n".join(line.removeprefix("        ") for line in {**TINY, **GROWING}[name].splitlines())
     return f"{_TOP}name: {name}\n{body}"
 
 

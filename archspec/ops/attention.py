@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from .base import Children, Op
 from .leaves import Leaf, Linear, Slot, Stream, Table, Vector
 from .norms import Norm
+from .record import Record
 from .words import Activation, Buckets, Rope, Scope, Scores, Temperature, V, Words
 
 
-@dataclass(frozen=True)
-class QKNorm:
+class QKNorm(Record):
     """Norms of q and k: over each head, or (`vector`) over the whole projection before it is split."""
 
     q: Norm
@@ -26,15 +25,13 @@ class QKNorm:
         return (self.over, self.order)[: len(site)] == site
 
 
-@dataclass(frozen=True)
-class OutputGate:
+class OutputGate(Record):
     """merged heads · activation(linear x), a value a channel or a head."""
 
     activation: Activation
     per_head: bool = False
 
 
-@dataclass(frozen=True)
 class _Heads(Op):
     component: ClassVar[str] = "attention"
 
@@ -114,7 +111,6 @@ class _Heads(Op):
         return t.linear(y, w.o)
 
 
-@dataclass(frozen=True)
 class Attention(_Heads):
     """o( softmax( scale · q kᵀ + mask ) v ) over its own stack's tokens    (arXiv 1706.03762, grouped heads 2305.13245)."""
 
@@ -160,7 +156,6 @@ class Attention(_Heads):
         return self.output(t, w, x, y)
 
 
-@dataclass(frozen=True)
 class CrossAttention(_Heads):
     """Attention to the encoder's output, whose keys and values are computed once a request."""
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
 from .leaves import Leaf, Slot, Vector
+from .record import Record
 
 Children = Mapping[str, "Op | tuple[Op, ...]"]
 
 
-@dataclass(frozen=True)
-class Op:
+class Op(Record):
     """One operation: fully resolved constants, and a body `forward(t, w, x, ...)` over the words of `t`.
 
     A body touches tensors only through `t`, branches only on its own fields and reads no shapes. Equal operations are
@@ -44,8 +43,7 @@ class Op:
         return {}
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(Record):
     """One stored tensor: `path` is its name in the built model and in files."""
 
     path: str

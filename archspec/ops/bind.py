@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from .base import Op
 from .leaves import Leaf, Slot
+from .record import Record
 
 
-@dataclass(frozen=True, slots=True)
-class LeafRef:
+class LeafRef(Record):
     """A leaf at a path."""
 
     path: str
     leaf: Leaf
 
 
-@dataclass(frozen=True, slots=True)
-class SlotRef:
+class SlotRef(Record):
     """A cache slot at a path."""
 
     path: str

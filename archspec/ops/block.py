@@ -8,17 +8,16 @@ residuals are never special cases. The wiring is a record and not an operation: 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from .base import Children, Op, Tensor, own_tensors, walk
 from .embedding import Embedding
 from .norms import Norm
+from .record import Record
 from .words import Scope, V, Words
 
 
-@dataclass(frozen=True)
-class Residual:
+class Residual(Record):
     """skip · x + branch · f, with dropout of f while training. A skip of None: no residual, f alone."""
 
     skip: float | None = 1.0
@@ -34,8 +33,7 @@ class Residual:
         return t.add(x if self.skip == 1.0 else t.scale(x, self.skip), f)
 
 
-@dataclass(frozen=True)
-class Sublayer:
+class Sublayer(Record):
     """A function, the norms around it (site -> norm; sites input, branch, outer) and the residual that joins it."""
 
     name: str
@@ -63,7 +61,6 @@ class Sublayer:
         return self.normed(t, w, "outer", self.residual.join(t, x, self.branch(t, w, x, memory)))
 
 
-@dataclass(frozen=True)
 class Block(Op):
     """Sublayers one after the other."""
 
@@ -78,7 +75,6 @@ class Block(Op):
         return x
 
 
-@dataclass(frozen=True)
 class ParallelBlock(Op):
     """Sublayers side by side: y = skip · x + branch_scale · (f1 + f2), all reading the same x, through one norm or one each."""
 
@@ -99,7 +95,6 @@ class ParallelBlock(Op):
         return y
 
 
-@dataclass(frozen=True)
 class Stack(Op):
     """Embedding, layers, final norm: ids to hidden states."""
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from .base import Children, Op
 from .leaves import Leaf, Linear, Stream, Table
 from .norms import Norm
+from .record import Record
 from .words import Counting, Scope, Sinusoid, V, Words
 
 
-@dataclass(frozen=True)
-class LearnedPositions:
+class LearnedPositions(Record):
     """table[position + offset]"""
 
     rows: int
@@ -21,8 +20,7 @@ class LearnedPositions:
     count: Counting = "every"
 
 
-@dataclass(frozen=True)
-class SinusoidalPositions:
+class SinusoidalPositions(Record):
     """A fixed table, computed and not stored."""
 
     table: Sinusoid
@@ -30,7 +28,6 @@ class SinusoidalPositions:
     count: Counting = "every"
 
 
-@dataclass(frozen=True)
 class Embedding(Op):
     """norm( scale · tokens + position + token types ), the tokens or the whole sum widened where the table is narrower."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from .base import Children, Op
@@ -12,7 +11,6 @@ from .norms import Norm
 from .words import Activation, Scope, V, Words
 
 
-@dataclass(frozen=True)
 class _Ffn(Op):
     component: ClassVar[str] = "ffn"
 
@@ -40,7 +38,6 @@ class _Ffn(Op):
         return t.linear(w.mid_norm(t, h) if self.mid_norm else h, w.down)
 
 
-@dataclass(frozen=True)
 class Mlp(_Ffn):
     """down( act( up x ) )    (arXiv 1706.03762, section 3.3)."""
 
@@ -51,7 +48,6 @@ class Mlp(_Ffn):
         return self.narrowed(t, w, t.activate(t.linear(x, w.up), self.activation))
 
 
-@dataclass(frozen=True)
 class Gated(_Ffn):
     """down( act( gate x ) · (up x + up_shift) ), both clamped first where there is a clamp    (arXiv 2002.05202)."""
 

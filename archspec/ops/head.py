@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from .base import Children, Op
@@ -12,7 +11,6 @@ from .norms import Norm
 from .words import Activation, Scope, V, Words
 
 
-@dataclass(frozen=True)
 class LmHead(Op):
     """softcap( scale · W t(h) + bias ), t(h) = norm( act( dense h ) ) where there is a transform."""
 
@@ -54,7 +52,6 @@ class LmHead(Op):
         return t.softcap(y, self.softcap) if self.softcap else y
 
 
-@dataclass(frozen=True)
 class PoolerHead(Op):
     """act( dense h[first] )    (arXiv 1810.04805)"""
 
@@ -71,7 +68,6 @@ class PoolerHead(Op):
         return t.activate(t.linear(t.pool(h, "first", self.stream), w.dense), self.activation)  # B D
 
 
-@dataclass(frozen=True)
 class ClassifierHead(Op):
     """linear( pool h ): B labels, or B T labels for a label on every token."""
 
@@ -90,7 +86,6 @@ class ClassifierHead(Op):
         return t.linear(h if self.pool == "tokens" else t.pool(h, self.pool, self.stream), w.out)
 
 
-@dataclass(frozen=True)
 class NoHead(Op):
     """The hidden states themselves: B T D."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from .base import Children, Op
@@ -12,7 +11,6 @@ from .norms import Norm
 from .words import Rope, Scope, Scores, Temperature, V, Words
 
 
-@dataclass(frozen=True)
 class LatentAttention(Op):
     """c = norm(kv_down x), k = [k_up c ; rope(k_rope x)], v = v_up c, q = q_up norm(q_down x)    (DeepSeek-V2, arXiv 2405.04434).
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from .record import Record
 
 Stream = Literal["tokens", "source"]
 """The axis a tensor's rows stand on: `tokens` grows while decoding, `source` is an encoder's input beside a decoder."""
 
 
-@dataclass(frozen=True, slots=True)
-class Linear:
+class Linear(Record):
     """y = x Wᵀ + b. Weight (out, inp), bias (out,). `residual`: it writes into the residual stream.
 
     `experts`: so many of them, stacked along a first axis; which one a row meets is decided by `experts(...)` around it.
@@ -28,8 +28,7 @@ class Linear:
         return {**tensors, ".bias": (*stacked, self.out)} if self.bias else tensors
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Record):
     """Rows looked up by index. Weight (rows, width)."""
 
     rows: int
@@ -39,8 +38,7 @@ class Table:
         return {".weight": (self.rows, self.width)}
 
 
-@dataclass(frozen=True, slots=True)
-class Vector:
+class Vector(Record):
     """A learned vector (or one vector a head: H 1 C), from a constant. Not `trained`: a buffer, stored and not a parameter."""
 
     shape: tuple[int, ...]
@@ -54,8 +52,7 @@ class Vector:
 Leaf = Linear | Table | Vector
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(Record):
     """A cache: B heads S width, a row per token of its stream.
 
     `rows`: only the last so many rows can still be seen (a window, a chunk); None keeps all.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
@@ -15,7 +14,6 @@ from .words import Scope, V, Words
 Form = Literal["decoder", "encoder", "encoder_decoder"]
 
 
-@dataclass(frozen=True)
 class Model(Op):
     """Ids in; logits, labels or hidden states out."""
 

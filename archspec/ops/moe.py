@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from .base import Children, Op
@@ -13,7 +12,6 @@ from .norms import Norm
 from .words import Routing, Scope, V, Words
 
 
-@dataclass(frozen=True)
 class Moe(Op):
     """Σ over the chosen e of weight_e · expert_e(x), plus shared(x).
 

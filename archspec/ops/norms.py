@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from .base import Op
@@ -11,7 +10,6 @@ from .leaves import Leaf, Vector
 from .words import Scope, V, Words
 
 
-@dataclass(frozen=True)
 class _Weighted(Op):
     component: ClassVar[str] = "norm"
 
@@ -32,7 +30,6 @@ class _Weighted(Op):
         return {} if self.weight == "none" else {"weight": Vector(self.shape, 1.0 - self.shift)}
 
 
-@dataclass(frozen=True)
 class RMSNorm(_Weighted):
     """x / sqrt(mean x² + eps) · weight    (arXiv 1910.07467)"""
 
@@ -41,7 +38,6 @@ class RMSNorm(_Weighted):
         return t.rms_norm(x, weight, self.eps, self.shift)
 
 
-@dataclass(frozen=True)
 class LayerNorm(_Weighted):
     """(x - mean x) / sqrt(var x + eps) · weight + bias    (arXiv 1607.06450)"""
 
@@ -58,7 +54,6 @@ class LayerNorm(_Weighted):
         return t.layer_norm(x, weight, bias, self.eps, self.shift, self.eps_outside)
 
 
-@dataclass(frozen=True)
 class L2Norm(Op):
     """x / max(‖x‖, eps)"""
 

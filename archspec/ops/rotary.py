@@ -6,8 +6,9 @@ contexts longer than trained, and may multiply cos and sin by a magnitude. Two s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, floor, log, pi, sqrt
+
+from .record import Record
 
 
 def plain(theta: float, dim: int) -> list[float]:
@@ -15,8 +16,7 @@ def plain(theta: float, dim: int) -> list[float]:
     return [theta ** (-2.0 * i / dim) for i in range(dim // 2)]
 
 
-@dataclass(frozen=True, slots=True)
-class Linear:
+class Linear(Record):
     """Positions divided by a factor    (arXiv 2306.15595)."""
 
     factor: float
@@ -25,8 +25,7 @@ class Linear:
         return [f / self.factor for f in plain(theta, dim)]
 
 
-@dataclass(frozen=True, slots=True)
-class Ntk:
+class Ntk(Record):
     """theta · alpha^(dim / (dim - 2)): low frequencies stretched, high ones kept."""
 
     alpha: float
@@ -35,8 +34,7 @@ class Ntk:
         return plain(theta * self.alpha ** (dim / (dim - 2)), dim)
 
 
-@dataclass(frozen=True, slots=True)
-class Proportional:
+class Proportional(Record):
     """The first share of the pairs turns as it would, the rest does not turn; all divided by a factor."""
 
     share: float
@@ -47,8 +45,7 @@ class Proportional:
         return [f / self.factor if i < turning else 0.0 for i, f in enumerate(plain(theta, dim))]
 
 
-@dataclass(frozen=True, slots=True)
-class Ramp:
+class Ramp(Record):
     """Long wavelengths divided by the factor, short ones kept, a smooth ramp between    (Llama 3.1)."""
 
     factor: float
@@ -69,8 +66,7 @@ class Ramp:
         return (1 - kept) * f / self.factor + kept * f
 
 
-@dataclass(frozen=True, slots=True)
-class Yarn:
+class Yarn(Record):
     """NTK by parts    (Peng et al. 2023, arXiv 2309.00071): a linear ramp over the pairs between two numbers of turns."""
 
     factor: float
@@ -96,8 +92,7 @@ class Yarn:
         return dim * log(self.original_context / (turns * 2 * pi)) / (2 * log(theta))
 
 
-@dataclass(frozen=True, slots=True)
-class LongRope:
+class LongRope(Record):
     """A divisor per pair: `short` while a sequence fits the original context, `long` past it    (arXiv 2402.13753)."""
 
     original_context: int
@@ -113,8 +108,7 @@ class LongRope:
         return [f / d for f, d in zip(plain(theta, dim), self.long, strict=True)]
 
 
-@dataclass(frozen=True, slots=True)
-class Dynamic:
+class Dynamic(Record):
     """theta grows with the sequence once it passes the original context: f_i · growth(n)^exponent_i."""
 
     factor: float
@@ -141,8 +135,7 @@ def longrope_temperature(factor: float, original_context: int) -> float:
     return sqrt(1 + log(factor) / log(original_context)) if factor > 1 else 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Rope:
+class Rope(Record):
     """The first `dim` channels of a head turn, in pairs (i, i + dim/2) or, interleaved, (2i, 2i + 1); the rest pass."""
 
     dim: int

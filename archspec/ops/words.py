@@ -9,17 +9,16 @@ frozen dataclass, so that interpreters can memoise tables and masks by it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
 from .leaves import Stream
+from .record import Record
 from .rotary import Rope as Rope
 
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True)
-class Mask:
+class Mask(Record):
     """Who sees whom, as a fact about positions i (query) and j (key); a position of -1 is padding and is never seen.
 
     causal: j ≤ i. With `prefix`, keys before the run's prefix length are seen too. full: every j.
@@ -37,8 +36,7 @@ class Mask:
         return None if self.kind != "causal" else self.window or self.chunk
 
 
-@dataclass(frozen=True, slots=True)
-class Alibi:
+class Alibi(Record):
     """-slope_h · (i - j) on the scores, |i - j| where both sides are seen    (Press et al. 2021, arXiv 2108.12409).
 
     Slopes are 2^(-max_bias (h + 1) / H); where H is no power of two, those of the power below it, then every other one of
@@ -58,8 +56,7 @@ class Alibi:
         return (slopes + between)[: self.heads]
 
 
-@dataclass(frozen=True, slots=True)
-class Buckets:
+class Buckets(Record):
     """table[bucket(j - i), h] on the scores: near distances one by one, far ones in log-spaced buckets    (arXiv 1910.10683)."""
 
     count: int
@@ -67,8 +64,7 @@ class Buckets:
     two_sided: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
+class Scores(Record):
     """softmax( cap · tanh(scale · q kᵀ / cap) + bias + mask ), with dropout of the probabilities while training."""
 
     mask: Mask
@@ -78,16 +74,14 @@ class Scores:
     bias: Alibi | Buckets | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Temperature:
+class Temperature(Record):
     """1 + slope · ln(1 + floor((position + 1) / period)), times a query    (Llama 4)."""
 
     slope: float
     period: int
 
 
-@dataclass(frozen=True, slots=True)
-class Routing:
+class Routing(Record):
     """s = score(logits); chosen = top k of s + selection bias; weight = scale · s[chosen] (/ their sum).
 
     `bias_on`: where the selection bias is added. Groups: experts in equal groups, only the best `keep` may be chosen from.
@@ -103,8 +97,7 @@ class Routing:
     group_score: Literal["max", "top2_sum"] = "max"
 
 
-@dataclass(frozen=True, slots=True)
-class Sinusoid:
+class Sinusoid(Record):
     """sin and cos of position · base^(-2i/width)    (arXiv 1706.03762, section 3.5)."""
 
     width: int

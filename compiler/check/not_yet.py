@@ -9,15 +9,7 @@ from .layers import Site
 
 #: The field of a layer's sublayer, the values that are not compiled (None: any but the absence), and what to call it.
 NOT_YET: tuple[tuple[tuple[str, ...], tuple[object, ...] | None, str], ...] = (
-    (("kind",), ("mla",), "latent attention"),
-    (("kind",), ("moe",), "mixtures of experts"),
-    (("sinks",), (True,), "attention sinks"),
-    (("gate",), None, "a gate on the attention's output"),
-    (("temperature",), None, "a temperature that grows with the position"),
-    (("position", "kind"), ("alibi",), "ALiBi"),
-    (("position", "kind"), ("relative_buckets",), "relative position buckets"),
     (("position", "kind"), ("disentangled",), "disentangled attention"),
-    (("position", "scaling"), None, "rope scaling"),
 )
 
 

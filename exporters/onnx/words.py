@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import onnx_ir as ir
@@ -228,7 +228,7 @@ class OnnxRun:
         def make() -> tuple[ir.Value, ir.Value]:
             both = angles(self.g, plain(positions), rope.frequencies())
             for value, name in zip(both, ("cos", "sin"), strict=True):
-                value.metadata_props["archspec.rope"] = f"{name} {asdict(rope)}"
+                value.metadata_props["archspec.rope"] = f"{name} {rope}"
             return both
 
         tables = self.g.once(("rope", positions, rope), make)

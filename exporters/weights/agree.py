@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
 from math import isclose
 from typing import Any
 
@@ -12,6 +11,7 @@ from archspec.compiler.lower import lower
 from archspec.compiler.resolve import resolve_text
 from archspec.errors import SpecError, WeightsError
 from archspec.ops.model import Model
+from archspec.ops.record import Record
 
 from .faults import in_runs
 from .maps import Family
@@ -64,18 +64,18 @@ def _model(stated: Mapping[str, Any], beside: Model) -> Model:
         model = lower(resolve_text(text, "config").spec)
     except SpecError as error:
         raise WeightsError("; ".join(d.message for d in error.diagnostics)) from None
-    return model if type(model.head) is type(beside.head) else replace(model, head=beside.head)
+    return model if type(model.head) is type(beside.head) else model.replaced(head=beside.head)
 
 
 def differences(a: object, b: object, ignored: Collection[str], path: str = "") -> Iterator[tuple[str, str, str]]:
     """(path, a's value, b's value) wherever two operations differ, by the paths of the language."""
     if a == b or (isinstance(a, float) and isinstance(b, float) and isclose(a, b, rel_tol=1e-6)):
         return  # GGUF keeps its figures in float32
-    if is_dataclass(a) and type(a) is type(b):
-        for f in fields(a):
-            if f.name not in ignored:
-                at = path if f.name in SILENT else f"{path}.{f.name}".lstrip(".")
-                yield from differences(getattr(a, f.name), getattr(b, f.name), ignored, at)
+    if isinstance(a, Record) and type(a) is type(b):
+        for name in a.fields:
+            if name not in ignored:
+                at = path if name in SILENT else f"{path}.{name}".lstrip(".")
+                yield from differences(getattr(a, name), getattr(b, name), ignored, at)
     elif isinstance(a, tuple) and isinstance(b, tuple) and [n for n, _ in _parts(a)] == [n for n, _ in _parts(b)] != []:
         for (name, x), (_, y) in zip(_parts(a), _parts(b), strict=True):
             yield from differences(x, y, ignored, f"{path}.{name}")
@@ -85,13 +85,13 @@ def differences(a: object, b: object, ignored: Collection[str], path: str = "") 
 
 def _parts(items: tuple[object, ...]) -> list[tuple[str, object]]:
     """Operations in a row by their names or numbers; nothing for a row of plain values."""
-    if any(is_dataclass(item) for item in items):
+    if any(isinstance(item, Record) for item in items):
         return [(str(getattr(item, "name", i)), item) for i, item in enumerate(items)]
-    named = [item for item in items if isinstance(item, tuple) and len(item) == 2 and is_dataclass(item[1])]
+    named = [item for item in items if isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], Record)]
     return [(str(name), item) for name, item in named]
 
 
 def _shown(value: object) -> str:
     if isinstance(value, tuple):
         return str(len(value)) if _parts(value) else f"[{', '.join(map(str, value))}]"
-    return type(value).__name__ if is_dataclass(value) else "none" if value is None else str(value)
+    return type(value).__name__ if isinstance(value, Record) else "none" if value is None else str(value)
