@@ -144,6 +144,7 @@ class Arch:
         weights: str | Path | None = None,
         overwrite: bool = False,
         verify: bool = True,
+        last_only: bool = False,
         progress: Callable[[str, float], None] | None = None,
     ) -> ExportSummary:
         """Write an ONNX folder and verify it against PyTorch.
@@ -153,27 +154,38 @@ class Arch:
             module: the built model whose weights to write; by default `self.build(weights=weights)` in float32.
             overwrite: replace a folder that an earlier export wrote.
             verify: compare ONNX Runtime with PyTorch before the folder appears.
+            last_only: the cached graph gives the last position's logits alone: quicker prompts, no scores of the prompt itself.
             progress: called with what is being done and the share that is done.
 
         Raises:
             VerificationError: the exported graph computes something else than the module.
         """
+        from tempfile import TemporaryDirectory
+
         from archspec.exporters.onnx.export import export
-        from archspec.exporters.weights.tokenizer import FILES
 
         module = module or self.build(weights=weights, dtype="float32")
-        beside = Path(weights or self._ref)
-        folder = beside if beside.is_dir() else beside.parent
-        companions = [folder / name for name in FILES if weights or self.weights if (folder / name).is_file()]
-        return export(
-            self.model,
-            lambda path: module.get_parameter(path).detach().float().numpy(),
-            self.show(),
-            Path(out),
-            context_length=self.spec.context_length,
-            overwrite=overwrite,
-            verify=verify,
-            module=module,
-            companions=companions,
-            progress=progress,
-        )
+        with TemporaryDirectory() as beside:
+            return export(
+                self.model,
+                lambda path: module.tensor(path).detach().float().numpy(),
+                self.show(),
+                Path(out),
+                context_length=self.spec.context_length,
+                overwrite=overwrite,
+                verify=verify,
+                module=module,
+                last_only=last_only,
+                companions=self._tokenizer(weights, Path(beside)),
+                progress=progress,
+            )
+
+    def _tokenizer(self, weights: str | Path | None, folder: Path) -> list[Path]:
+        """The files of the tokenizer that comes with the weights, gathered in a folder."""
+        source = weights or self.weights
+        if source is None:
+            return []
+        from archspec.exporters.weights.load import open_weights
+        from archspec.exporters.weights.tokenizer import bring_tokenizer
+
+        return [folder / name for name in bring_tokenizer(open_weights(source), folder)]

@@ -5,21 +5,30 @@ Nothing here reports: where a value does not follow (11 heads of 768 channels) i
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from .expand import at_site
 from .nodes import Mapping, Node, is_none, kind_of
 
 _BLOCK_NORMS = {"attention": ("v_norm", "out_norm"), "ffn": ("mid_norm",)}
 
 
+class _Sizes(NamedTuple):
+    """What values inside a layer follow from."""
+
+    width: int | None  # d_model
+    context: int | None
+
+
 def derive(root: Node) -> Node:
     """The spec with every derived value in it."""
     entries = dict(root.mapping)
-    width, norm = root.whole("d_model"), entries.get("norm")
+    sizes, norm = _Sizes(root.whole("d_model"), root.whole("context_length")), entries.get("norm")
     stacks = [name for name in ("encoder", "decoder") if name in entries]
     for name in stacks:
         stack = dict(entries[name].mapping)
         if "layers" in stack:
-            stack["layers"] = _layers(stack["layers"], name, width)
+            stack["layers"] = _layers(stack["layers"], name, sizes)
         entries[name] = entries[name].with_value(stack)
     entries = _embedding(entries, norm, len(stacks) == 2, root)
     if "head" in entries:
@@ -56,18 +65,18 @@ def _put(mapping: Mapping, key: str, node: Node | None) -> None:
 # -------------------------------------------------------------------------------------------------------------- layers
 
 
-def _layers(layers: Node, stack: str, width: int | None) -> Node:
+def _layers(layers: Node, stack: str, sizes: _Sizes) -> Node:
     if not isinstance(layers.value, list):
         return layers
-    return layers.with_value([_entry(entry, stack, width) for entry in layers.value])
+    return layers.with_value([_entry(entry, stack, sizes) for entry in layers.value])
 
 
-def _entry(entry: Node, stack: str, width: int | None) -> Node:
+def _entry(entry: Node, stack: str, sizes: _Sizes) -> Node:
     if not isinstance(entry.value, dict):
         return entry
     own = dict(entry.value)
     if "layers" in own:
-        return entry.with_value({**own, "layers": _layers(own["layers"], stack, width)})
+        return entry.with_value({**own, "layers": _layers(own["layers"], stack, sizes)})
     norm, placement = own.get("norm"), own.get("placement")
     for name in ("attention", "cross_attention", "ffn"):
         sublayer = own.get(name)
@@ -77,24 +86,24 @@ def _entry(entry: Node, stack: str, width: int | None) -> Node:
         if "placement" not in fields:
             fields["placement"] = placement or sublayer.derived("pre")
         if name == "ffn":
-            _ffn(fields, norm, width)
+            _ffn(fields, norm, sizes.width)
         elif kind_of(sublayer) == "mla":
-            _latent(fields, norm)
+            _latent(fields, norm, sizes)
         else:
-            _attention(fields, sublayer, norm, width)
+            _attention(fields, sublayer, norm, sizes)
             if name == "attention" and "mask" not in fields:
                 fields["mask"] = sublayer.derived("causal" if stack == "decoder" else "bidirectional")
         own[name] = sublayer.with_value(fields)
     return entry.with_value(own)
 
 
-def _attention(fields: Mapping, at: Node, norm: Node | None, width: int | None) -> None:
+def _attention(fields: Mapping, at: Node, norm: Node | None, sizes: _Sizes) -> None:
     """heads → kv_heads, head_dim → v_head_dim and the rotated channels; the norms inside."""
     heads = at.whole("heads")
     if heads is not None:
         fields.setdefault("kv_heads", fields["heads"])
-        if "head_dim" not in fields and width is not None and width % heads == 0:
-            fields["head_dim"] = fields["heads"].derived(width // heads)
+        if "head_dim" not in fields and sizes.width is not None and sizes.width % heads == 0:
+            fields["head_dim"] = fields["heads"].derived(sizes.width // heads)
     if "head_dim" in fields:
         fields.setdefault("v_head_dim", fields["head_dim"])
     qk_norm = fields.get("qk_norm")
@@ -107,14 +116,17 @@ def _attention(fields: Mapping, at: Node, norm: Node | None, width: int | None) 
             _put(fields, site, at_site(norm, fields[site]))
     position = fields.get("position")
     if position is not None:
-        fields["position"] = _position(position, fields.get("head_dim"), norm)
+        fields["position"] = _position(position, fields.get("head_dim"), norm, sizes)
 
 
-def _position(position: Node, head_dim: Node | None, norm: Node | None) -> Node:
+def _position(position: Node, head_dim: Node | None, norm: Node | None, sizes: _Sizes) -> Node:
     kind = kind_of(position)
     own = dict(position.mapping) or {"kind": Node(position.value, position.place, position.key)}
-    if kind == "rope" and "dim" not in own and head_dim is not None:
-        own["dim"] = position.derived(head_dim.value)
+    if kind == "rope":
+        if "dim" not in own and head_dim is not None:
+            own["dim"] = position.derived(head_dim.value)
+        if "scaling" in own:
+            own["scaling"] = _scaling(own["scaling"], sizes.context)
     elif kind == "disentangled" and "norm" in own:
         _put(own, "norm", at_site(norm, own["norm"]))
     else:
@@ -122,11 +134,19 @@ def _position(position: Node, head_dim: Node | None, norm: Node | None) -> Node:
     return position.with_value(own)
 
 
-def _latent(fields: Mapping, norm: Node | None) -> None:
+def _scaling(scaling: Node, context: int | None) -> Node:
+    """longrope: how many times longer the context has become."""
+    original = scaling.whole("original_context")
+    if kind_of(scaling) != "longrope" or "factor" in scaling.mapping or original is None or context is None:
+        return scaling
+    return scaling.with_value({**scaling.mapping, "factor": scaling.derived(context / original)})
+
+
+def _latent(fields: Mapping, norm: Node | None, sizes: _Sizes) -> None:
     _put(fields, "latent_norm", at_site(norm, fields.get("latent_norm")))
     position, turned = fields.get("position"), fields.get("qk_rope_head_dim")
     if position is not None:
-        fields["position"] = _position(position, turned, norm)
+        fields["position"] = _position(position, turned, norm, sizes)
 
 
 def _ffn(fields: Mapping, norm: Node | None, width: int | None) -> None:

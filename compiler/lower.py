@@ -109,22 +109,30 @@ class _Site(Record):
             "ffn": (layer.ffn, self.ffn),
         }
         made = [(name, node, make(node)) for name, (node, make) in fs.items() if node]  # type: ignore[operator]
-        residual = self.residual(layer.residual)
         one = norm(layer.norm, self.spec.d_model)
         if layer.parallel == "one_norm":
             rest = [s for s in SITES[layer.placement] if s != "input"]
             return ParallelBlock(
-                tuple(Sublayer(n, f, tuple((s, one) for s in rest), residual) for n, _, f in made), one
+                tuple(
+                    Sublayer(n, f, tuple((s, one) for s in rest), self.residual(node.residual or layer.residual))
+                    for n, node, f in made
+                ),
+                one,
             )
         subs = tuple(
-            Sublayer(n, f, tuple((s, one) for s in SITES[node.placement or layer.placement]), residual)
+            Sublayer(
+                n,
+                f,
+                tuple((s, one) for s in SITES[node.placement or layer.placement]),
+                self.residual(node.residual or layer.residual),
+            )
             for n, node, f in made
         )
         return ParallelBlock(subs) if layer.parallel else Block(subs)
 
-    def residual(self, node: lm.AddResidual | lm.NoResidual) -> Residual:
+    def residual(self, node: la.AddResidual | la.NoResidual) -> Residual:
         dropout = self.spec.dropout.residual
-        if isinstance(node, lm.NoResidual):
+        if isinstance(node, la.NoResidual):
             return Residual(None, 1.0, dropout)
         return Residual(self.scale(node.skip_scale), self.scale(node.branch_scale), dropout)
 
@@ -132,7 +140,10 @@ class _Site(Record):
 
     def attention(self, a: la.SoftmaxAttention | la.LatentAttention) -> Attention | LatentAttention:
         mask = self.mask(a)
-        temperature = Temperature(a.temperature.slope, a.temperature.period) if a.temperature else None
+        warm = a.temperature
+        temperature = (
+            Temperature(warm.slope, warm.period, warm.offset, warm.growth == "power") if warm else None
+        )
         if isinstance(a, la.LatentAttention):
             return self.latent(a, mask, temperature)
         rope = rotary(a.position, _int(a.head_dim)) if isinstance(a.position, lp.Rope) else None
@@ -188,7 +199,7 @@ class _Site(Record):
             "qk_norm": self.qk_norm(a.qk_norm, heads, kv, c) if a.qk_norm else None,
             "v_norm": norm(a.v_norm, cv) if a.v_norm else None,
             "out_norm": norm(a.out_norm, heads * cv) if a.out_norm else None,
-            "gate": OutputGate(a.gate.activation, a.gate.per == "head") if a.gate else None,
+            "gate": OutputGate(a.gate.activation, a.gate.per == "head", a.gate.bias) if a.gate else None,
         }  # fmt: skip
 
     def qk_norm(self, n: la.QKNorm, heads: int, kv: int, c: int) -> QKNorm:

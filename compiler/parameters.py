@@ -105,8 +105,13 @@ def _sizes(layer: Op) -> tuple[dict[str, int], int]:
         for t in own_tensors(op, component=component):
             _add(counted, t.component, t.size if t.trained else 0)
         if isinstance(op, Moe):
-            idle += sum(t.size for t in tensors(op.expert)) // op.experts * (op.experts - op.routing.k)
+            idle += unchosen(op)
     return counted, idle
+
+
+def unchosen(op: Moe) -> int:
+    """Parameters of the experts that a token does not choose."""
+    return sum(t.size for t in tensors(op.expert)) // op.experts * (op.experts - op.routing.k)
 
 
 def _outside_layers(model: Model) -> Iterator[Tensor]:

@@ -26,6 +26,11 @@ def show(spec: Spec) -> str:
     for name, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
         if stack is not None:
             entries[name] = _stack(stack, name == "decoder" and spec.encoder is not None)
+    return written_out(entries)
+
+
+def written_out(entries: dict[str, Any]) -> str:
+    """Plain mappings, lists and values as YAML, in the layout of specs."""
     return "".join(f"{line}\n" for line in _block(entries, 0))
 
 

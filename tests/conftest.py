@@ -23,3 +23,15 @@ head: {tied: true}
 def example() -> str:
     """A small complete spec, for a test to change."""
     return EXAMPLE
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--write-families", action="store_true", help="write docs/families.md from tests/test_families.py")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--write-families") and not hasattr(config, "workerinput"):
+        from families_table import FamiliesTable
+        from parity import cases
+
+        config.pluginmanager.register(FamiliesTable({c.name: c.reason for c in cases() if c.reason}))

@@ -55,7 +55,7 @@ def exported(text: str, folder: Path, *overrides: str) -> Exported:
                 parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.3)
 
     def weights(path: str) -> np.ndarray[Any, Any]:
-        array: np.ndarray[Any, Any] = module.get_parameter(path).detach().numpy()
+        array: np.ndarray[Any, Any] = module.tensor(path).detach().numpy()
         return array
 
     export(compiled.model, weights, show(compiled.spec), folder, verify=False)

@@ -91,7 +91,7 @@ def exported(name: str, *overrides: str, last_only: bool = False) -> Exported:
 
 def stored(module: Transformer):  # type: ignore[no-untyped-def]
     """The weights of a module, as an export reads them."""
-    return lambda path: module.get_parameter(path).detach().numpy()
+    return lambda path: module.tensor(path).detach().numpy()
 
 
 def write(out: Path, *, overwrite: bool = False, fill: float | None = None) -> None:

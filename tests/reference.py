@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -36,7 +37,7 @@ def tiny(kind: str, **overrides: Any) -> transformers.PreTrainedModel:
     for key, value in overrides.items():
         setattr(config, key, value)
     torch.manual_seed(3)
-    model = _built(getattr(transformers, CLASSES[kind]), config)
+    model = built(getattr(transformers, CLASSES[kind]), config)
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for parameter in model.parameters():  # tied ones once
@@ -46,15 +47,27 @@ def tiny(kind: str, **overrides: Any) -> transformers.PreTrainedModel:
 
 def exact(model: transformers.PreTrainedModel) -> transformers.PreTrainedModel:
     """A loaded model again, with its tables (of rotations) in float64 too."""
-    again = _built(type(model), model.config)
+    again = built(type(model), model.config)
     again.load_state_dict(model.state_dict())
     return again
 
 
-def _built(cls: type[transformers.PreTrainedModel], config: transformers.PreTrainedConfig) -> Any:
-    config._attn_implementation = "eager"
-    with Exact64():
+def built(cls: type[transformers.PreTrainedModel], config: transformers.PreTrainedConfig) -> Any:
+    """The model in float64, with plain attention and experts one by one."""
+    config._attn_implementation = config._experts_implementation = "eager"
+    with Exact64(), _doubles():
         return cls(config).double().eval()
+
+
+@contextmanager
+def _doubles() -> Iterator[None]:
+    """Constants of no stated type, such as a scale of the embedding, are float64 too."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def logits(model: transformers.PreTrainedModel, ids: Tensor, **inputs: Tensor) -> Tensor:

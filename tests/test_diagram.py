@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 import pytest
-from tiny import ENCODERS, SEQ2SEQ, TINY, tiny
+from tiny import ENCODERS, GROWING, SEQ2SEQ, TINY, tiny
 
 from archspec.compiler.lower import lower
 from archspec.compiler.resolve import resolve
 from archspec.exporters.diagram.build import draw
-from archspec.exporters.diagram.facts import describe, role
+from archspec.exporters.diagram.facts import describe, human, role
 from archspec.exporters.diagram.graph import Drawing, Edge, Node
 from archspec.ops.attention import CrossAttention
-from archspec.ops.base import Op
+from archspec.ops.base import Op, walk
 from archspec.ops.block import Block, ParallelBlock
 from archspec.ops.leaves import Leaf, Linear, Table, Vector
 from archspec.ops.model import Model
+from archspec.ops.moe import Moe
 
+PER_STACK = "decoder.attention.position.table=per_stack"
 WIRINGS = {
     "narrow tokens": ("gpt2", "embedding.projection={dim: 16, of: tokens, bias: false}"),
     "no residual": ("gpt2", "decoder.residual=none"),
@@ -33,8 +35,17 @@ WIRINGS = {
     "scaled head": ("gpt2", "head.scale=1/8"),
     "types and position": ("gpt2", "embedding.token_types=3"),
     "uneven depths": ("seq2seq", "encoder.layers=5", "decoder.layers=1"),
+    "table and positions": ("buckets", PER_STACK, "embedding.position=learned", "embedding.token_types=2"),
+    "table and pattern": (
+        "buckets",
+        PER_STACK,
+        "decoder.layers=[{}, {repeat: 3, attention: {window: 4}}, {}, {repeat: 3, attention: {window: 4}}]",
+    ),
+    "table and branches": ("t5", "encoder.parallel=one_norm"),
+    "experts beside": ("experts", "decoder.parallel=two_norms"),
+    "shared experts": ("experts", "decoder.layers=[{repeat: 3, weights: shared}]"),
 }
-MODELS = {name: tiny(name) for name in TINY} | {name: tiny(*spec) for name, spec in WIRINGS.items()}
+MODELS = {name: tiny(name) for name in {**TINY, **GROWING}} | {name: tiny(*spec) for name, spec in WIRINGS.items()}
 
 
 def node(drawing: Drawing, end: str) -> Node:
@@ -73,7 +84,7 @@ def test_every_node_is_on_a_way_from_an_input_to_an_output(name: str, level: str
             seen |= more
         return seen
 
-    inputs = {n.id for n in nodes.values() if n.role == "input"}
+    inputs = {n.id for n in nodes.values() if n.role == "input"} | {e.source for e in flow if e.kind == "table"}
     outputs = {n.id for n in nodes.values() if n.role == "output"}
     assert reached(inputs, [(e.source, e.target) for e in flow]) == nodes.keys()
     assert reached(outputs, [(e.target, e.source) for e in flow]) == nodes.keys()
@@ -85,8 +96,22 @@ def test_every_node_is_on_a_way_from_an_input_to_an_output(name: str, level: str
 def test_boxes_hold_every_parameter_once(name: str, level: str) -> None:
     model = MODELS[name]
     drawing = draw(model, level)  # type: ignore[arg-type]
-    assert sum(n.parameters * n.times for n in drawing.nodes()) == sum(t.size for t in model.tensors()) == drawing.total
-    assert f"{drawing.total:,} parameters" in drawing.subtitle
+    trained = sum(t.size for t in model.tensors() if t.trained)
+    assert sum(n.parameters * n.times for n in drawing.nodes()) == trained == drawing.total
+    idle = sum(t.size * (1 - share) for t in model.tensors() if (share := chosen(model, t.path)) < 1)
+    assert sum(n.idle * n.times for n in drawing.nodes()) == idle == drawing.total - drawing.active
+    assert f"{drawing.total:,} parameters" in drawing.subtitle[1]
+    assert ("active" in drawing.subtitle[1]) == (idle > 0)
+
+
+def chosen(model: Model, path: str) -> Fraction:
+    """The share of a tensor that one token uses."""
+    at, mixture, _ = path.partition("expert.")
+    if not mixture:
+        return Fraction(1)
+    (op,) = (op for where, op, _ in walk(model) if where == at)
+    assert isinstance(op, Moe)
+    return Fraction(op.routing.k, op.experts)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -117,12 +142,13 @@ def test_cross_attention_reads_keys_and_values_from_the_encoders_output(name: st
         assert {e.target for e in memory} == {"decoder.layers.0.cross_attention"}
 
 
-@pytest.mark.parametrize("name", ["gpt2", "bert", "sandwich", "parallel", "albert"])
+@pytest.mark.parametrize("name", ["gpt2", "bert", "sandwich", "parallel", "albert", "experts", "mla", "buckets"])
 @pytest.mark.parametrize("level", ["block", "model"])
 def test_size_does_not_depend_on_depth(name: str, level: str) -> None:
     stack = "encoder" if name in ENCODERS else "decoder"
     key = f"{stack}.layers.0.repeat" if name == "albert" else f"{stack}.layers"
-    shallow, deep = (draw(tiny(name, f"{key}={n}"), level) for n in (2, 96))  # type: ignore[arg-type]
+    more = (PER_STACK,) if name == "buckets" else ()
+    shallow, deep = (draw(tiny(name, f"{key}={n}", *more), level) for n in (2, 96))  # type: ignore[arg-type]
     assert [n.id for n in shallow.nodes()] == [n.id for n in deep.nodes()]
     assert len(shallow.edges) == len(deep.edges) < 280
     assert [f.times for f in shallow.frames()] == [2]
@@ -192,6 +218,17 @@ def test_shared_weights_are_marked_and_counted_once() -> None:
     assert sum(n.parameters * n.times for n in drawing.nodes() if ".layers." in n.id) == 4224 + 3152 + 128
 
 
+def test_a_layer_with_the_weights_of_an_earlier_one_adds_none() -> None:
+    model = tiny("experts", "decoder.layers=[{}, {ffn: {top_k: 2}}, {}]")
+    assert model.decoder
+    again = model.replaced(decoder=model.decoder.replaced(owners=(0, 1, 0)))
+    drawing = draw(again)
+    first, _, third = (n for n in drawing.nodes() if n.role == "ffn")
+    assert first.parameters > first.idle > third.parameters == third.idle == 0
+    assert [f.label[-1] for f in drawing.frames()][2] == "weights of layer 0"
+    assert sum((n.parameters - n.idle) * n.times for n in drawing.nodes()) == drawing.active
+
+
 def test_gpt2_by_hand() -> None:
     drawing = draw(lower(resolve("gpt2").spec))
     assert node(drawing, "embedding.tokens").parameters == 38_597_376
@@ -205,7 +242,47 @@ def test_gpt2_by_hand() -> None:
     assert next(drawing.frames()).label == ("× 12", "7.09M each")
 
 
+def test_experts_by_hand() -> None:
+    layer = node(draw(tiny("moe", "decoder.layers=[{}]")), ".ffn")
+    # gate, up and down of an expert: 3 · 32 · 16; the router: 32 · 6
+    assert (layer.title, layer.parameters, layer.parameters - layer.idle) == ("Mixture of experts", 9_408, 3_264)
+    assert layer.facts == ("6 experts, top 2", "32 → 16 → 32", "gated silu", "softmax router", "normalized")
+    mixtral = draw(lower(resolve("mixtral-8x7b").spec))
+    assert (human(mixtral.total), human(mixtral.active)) == ("46.7B", "12.9B")  # as published
+    assert next(mixtral.frames()).label == ("× 32", "1.45B each", "394M active")
+
+
+def test_some_experts_are_drawn_and_some_of_them_chosen() -> None:
+    def drawn(experts: int, k: int, *more: str) -> list[str]:
+        sizes = (f"decoder.ffn.experts={experts}", f"decoder.ffn.top_k={k}")
+        chips = node(draw(tiny("moe", "decoder.layers=[{}]", *sizes, *more)), ".ffn").chips
+        return [f"[{text}]" if kind == "chosen" else text for text, kind in chips]
+
+    assert drawn(8, 2) == ["1", "2", "[3]", "4", "5", "6", "[7]", "8"]
+    assert drawn(2, 2) == ["[1]", "[2]"]
+    assert drawn(128, 1) == ["1", "2", "[3]", "4", "5", "…", "128"]
+    assert drawn(9, 4, "decoder.ffn.shared={width: 8}") == ["1", "[2]", "3", "[4]", "5", "…", "[9]", "shared"]
+
+
+def test_a_table_of_all_layers_is_drawn_once() -> None:
+    for level, end in (("block", ".attention"), ("model", "")):
+        drawing = draw(tiny("t5"), level)  # type: ignore[arg-type]
+        assert [(e.source, e.target) for e in edges(drawing, "table")] == [
+            (f"{stack}.layers.0.attention.table", f"{stack}.layers.0{end}") for stack in ("encoder", "decoder")
+        ]
+    drawing = draw(tiny("t5", "decoder.layers=40"))
+    table = node(drawing, "decoder.layers.0.attention.table")
+    assert (table.parameters, table.times) == (8 * 4, 1)
+    assert table.facts == ("8 buckets × 4 heads", "one table for all layers")
+    assert node(drawing, "decoder.layers.0.attention").parameters == 4 * 32 * 24
+    own = draw(tiny("buckets"))  # a table for each layer, and sinks: a number a head
+    assert not edges(own, "table")
+    assert node(own, ".attention").parameters == 2 * 32 * 32 + 2 * 32 * 16 + 8 * 4 + 4
+    assert {"relative positions in 8 buckets", "sinks"} <= set(node(own, ".attention").facts)
+
+
 def test_facts_tell_variants_apart() -> None:
+    rope = "decoder.attention.position={kind: rope, scaling: {kind: %s}}"
     facts = {
         "decoder.attention.window=5": "window 5",
         "decoder.attention.softcap=30": "softcap 30",
@@ -214,14 +291,35 @@ def test_facts_tell_variants_apart() -> None:
         "decoder.attention.kv_heads=1": "1 k/v head",
         "decoder.attention.mask=prefix": "prefix",
         "decoder.attention.qk_norm={over: vector}": "q/k norm of the vector",
+        "decoder.attention.qk_norm={order: after_rope}": "q/k norm after rope",
         "decoder.attention.position={kind: rope, dim: 4}": "rope θ 10,000 on 4 of 8",
+        rope % "ramp, factor: 8, original_context: 8": "ramp ×8",
+        rope % "ntk, alpha: 3": "ntk α 3",
+        rope % "proportional, share: 0.5": "1/2 of the pairs",
+        "decoder.attention.position=alibi": "alibi",
+        "decoder.attention.position={kind: alibi, max_bias: 4, order: before_scale}": "alibi up to 4 before scale",
+        "decoder.attention.gate={per: head}": "sigmoid gate per head",
+        "decoder.attention.gate={activation: silu}": "silu gate",
+        "decoder.attention.temperature={slope: 0.1, period: 8192}": "temperature 0.1 per 8,192 tokens",
     }
     for override, fact in facts.items():
         assert fact in node(draw(tiny("llama", override, "decoder.layers=1")), ".attention").facts, override
 
 
+def test_layers_without_rotation_are_told_from_those_with() -> None:
+    mixed = draw(tiny("llama", "decoder.layers=[{}, {attention: {position: none}}]"))
+    assert ["no rope" in n.facts for n in mixed.nodes() if n.role == "attention"] == [False, True]
+    assert "no rope" not in node(draw(tiny("gpt2")), ".attention").facts
+
+
+def test_latent_attention_says_its_ranks_and_what_it_caches() -> None:
+    first, second = (n.facts for n in draw(tiny("mla")).nodes() if n.role == "attention")
+    assert first[:5] == ("4 heads × (8 + 4 rope)", "v × 6", "q rank 12", "k/v rank 10", "causal")
+    assert first[-1] == "caches 14 a token"
+    assert not any(fact.startswith("q rank") for fact in second)
+
+
 def test_an_operation_that_the_drawing_does_not_know_is_drawn_from_its_leaves() -> None:
-    @dataclass(frozen=True)
     class Mixer(Op):
         component: ClassVar[str] = "attention"
 

@@ -6,17 +6,20 @@ import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
 from test_diagram import MODELS
 from tiny import tiny
 
+from archspec.compiler.lower import lower
+from archspec.compiler.resolve import resolve
 from archspec.errors import UsageError
 from archspec.exporters.diagram.build import draw
 from archspec.exporters.diagram.dot import dot
-from archspec.exporters.diagram.facts import human, number
-from archspec.exporters.diagram.geometry import Layout, Rect, extent
+from archspec.exporters.diagram.facts import active, counted, human, number
+from archspec.exporters.diagram.geometry import FACT, TITLE, Layout, Rect, extent
 from archspec.exporters.diagram.layout import place
 from archspec.exporters.diagram.render import MissingGraphviz, diagram, write
 from archspec.exporters.diagram.text import lines, width
@@ -59,18 +62,66 @@ def test_no_edge_runs_through_a_box(name: str, level: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_frames_hold_what_they_repeat(name: str) -> None:
     layout = place(draw(MODELS[name]))
+    tables = {e.source for e in layout.drawing.edges if e.kind == "table"}  # of all layers, so in none
     for frame in layout.drawing.frames():
         outer = layout.frames[frame.id]
         at = frame.id.rsplit(".", 1)[0]
         first, last = map(int, frame.id.rsplit(".", 1)[1].split("-"))
         for key, rect in boxes(layout).items():
-            if (found := re.match(rf"{re.escape(at)}\.(\d+)\.", key)) and first <= int(found[1]) <= last:
+            if (
+                (found := re.match(rf"{re.escape(at)}\.(\d+)\.", key))
+                and key not in tables
+                and first <= int(found[1]) <= last
+            ):
                 assert outer.left < rect.left < rect.right < outer.right, key
                 assert outer.bottom < rect.bottom < rect.top < outer.top, key
 
 
+def too_wide(layout: Layout) -> list[tuple[str, str]]:
+    """(node, text) where a line of a box is wider than the box."""
+    found = []
+    for n in layout.drawing.nodes():
+        if n.role in ("sum", "fork", "input", "output"):
+            continue
+        facts, right = layout.facts[n.id], [(counted(n), FACT + 0.5), (active(n), FACT)]
+        lines = [("", 0.0), *((fact, width(fact, FACT)) for fact in facts)]
+        lines[0] = n.title, width(n.title, TITLE, bold=True)
+        if n.role == "norm":
+            lines = [(n.title, lines[0][1] + width(" · ".join(facts), FACT))]
+        for (text, w), (beside, size) in zip_longest(lines, right, fillvalue=("", 0.0)):
+            if w + width(str(beside), size) > layout.nodes[n.id].w - 16.0:
+                found.append((n.id, text))
+    return found
+
+
+@pytest.mark.parametrize("level", ["block", "model"])
+@pytest.mark.parametrize("name", MODELS)
+def test_no_line_is_wider_than_its_box(name: str, level: str) -> None:
+    assert not too_wide(place(draw(MODELS[name], level)))  # type: ignore[arg-type]
+
+
+IRREGULAR = (
+    "bart-base", "deepseek-v3", "falcon-7b", "gemma-3-4b", "gpt-oss-20b", "llama-4-maverick", "minicpm3-4b", "mixtral-8x7b",
+    "modernbert-base", "mpt-7b", "olmo3-7b", "opt-350m", "smollm3-3b", "t5-small",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IRREGULAR)
+def test_pictures_of_published_models_stay_small(name: str) -> None:
+    model = lower(resolve(name).spec)
+    drawing = draw(model)
+    assert len(drawing.edges) < 60
+    assert len(diagram(model, "mermaid")) < 50_000 > len(diagram(model, "dot"))
+    layout = place(drawing)
+    assert not too_wide(layout)
+    rects = [*boxes(layout).items(), *((t.text, extent(t)) for t in layout.texts)]
+    assert not [(a, b) for i, (a, r) in enumerate(rects) for b, s in rects[:i] if meet(r, s)]
+
+
 @needs_dot
-@pytest.mark.parametrize("name", ["gpt2", "seq2seq", "parallel", "albert", "shared", "no residual"])
+@pytest.mark.parametrize(
+    "name", ["gpt2", "seq2seq", "parallel", "albert", "shared", "no residual", "t5", "experts", "mla"]
+)
 def test_graphviz_reads_dot_without_a_warning_and_keeps_every_node(name: str) -> None:
     drawing = draw(MODELS[name])
     done = subprocess.run(["dot", "-Tsvg"], input=dot(drawing).encode(), capture_output=True, check=True)
@@ -184,9 +235,19 @@ def test_numbers() -> None:
     ]  # fmt: skip
 
 
-def test_facts_are_broken_between_and_never_inside() -> None:
+def test_facts_are_broken_between() -> None:
     facts = ("12 heads × 64", "causal", "window 4,096", "rope θ 10,000")
     rows = lines(facts, 9.0, 110.0)
     assert " · ".join(rows) == " · ".join(facts)
     assert len(rows) > 1
     assert all(width(row, 9.0) <= 110.0 for row in rows)
+
+
+def test_a_fact_that_fits_on_no_line_is_broken_at_its_spaces() -> None:
+    assert lines(("causal", "temperature 0.1 per 8,192 tokens"), 9.0, 90.0) == (
+        "causal",
+        "temperature 0.1 per",
+        "8,192 tokens",
+    )
+    assert lines(("8 experts, top 2", "gated silu"), 9.0, 130.0) == ("8 experts, top 2 · gated silu",)
+    assert lines(("8 experts, top 2", "gated silu"), 9.0, 130.0, beside=50.0) == ("8 experts, top 2", "gated silu")

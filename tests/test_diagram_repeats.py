@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +11,6 @@ from archspec.exporters.diagram.repeats import Layer, Part, Repeat, grouped
 from archspec.ops.base import Op
 
 
-@dataclass(frozen=True)
 class Named(Op):
     name: str
 

@@ -77,13 +77,13 @@ def test_every_activation(activation: str) -> None:
 @pytest.mark.parametrize("batch", [1, 3, 17])
 @pytest.mark.parametrize("length", [1, 2, 33])
 @pytest.mark.parametrize("past", [0, 1, 64])
-@pytest.mark.parametrize("name", ["gpt2", "llama", "seq2seq"])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "seq2seq", "experts"])
 def test_batch_length_and_past_are_free(name: str, batch: int, length: int, past: int) -> None:
     cuts = (past, length) if past else (length,)
     check(exported(name, "context_length=128"), Case(batch, cuts, False, 1 + past), seed=batch)
 
 
-@pytest.mark.parametrize("name", ["llama", "sandwich", "chunk", "shared"])
+@pytest.mark.parametrize("name", ["llama", "sandwich", "chunk", "shared", "alibi", "sinks", "mla"])
 def test_a_trimmed_cache_is_enough(name: str) -> None:
     """`stepped` keeps the rows that a cache's name says, and the caches here are cut by that."""
     e = exported(name)
@@ -177,10 +177,11 @@ def test_meaning_is_left_for_passes() -> None:
     assert said == {"tokens causal window 4", "tokens causal all"}
 
 
-def test_emission_is_linear_in_depth() -> None:
+@pytest.mark.parametrize("name", ["gpt2", "alibi", "buckets", "sinks", "experts", "mla", "dynamic"])
+def test_emission_is_linear_in_depth(name: str) -> None:
     def nodes(layers: int) -> int:
         weights = pytest.fail  # no weight is read for a graph
-        return len(emit(tiny("gpt2", f"decoder.layers={layers}"), "cached", weights).graph)
+        return len(emit(tiny(name, f"decoder.layers={layers}"), "cached", weights).graph)
 
     assert nodes(96) - nodes(48) == 12 * (nodes(8) - nodes(4))
 

@@ -15,6 +15,7 @@ from archspec.compiler.lower import lower
 from archspec.compiler.resolve import resolve_text
 from archspec.exporters.torch.module import Transformer, build
 from archspec.exporters.weights.agree import differences
+from archspec.exporters.weights.config import Ledger
 from archspec.exporters.weights.families import FAMILIES
 from archspec.exporters.weights.load import open_weights, read_into
 from archspec.exporters.weights.save import save_hf
@@ -142,7 +143,7 @@ def test_the_config_says_what_the_spec_says(pair: Pair) -> None:
     family = next(f for f in FAMILIES if f.name == pair.kind.split()[0])
     assert family.read is not None
     config = open_weights(pair.folder).metadata
-    stated = family.read(config, ())
+    stated = family.read(Ledger(config))
     expected = lower(resolve_text(json.dumps({"archspec": 1, "name": "tiny", **stated})).spec)
     found = [d for d in differences(pair.model, expected, ("name", "dropout")) if not d[0].startswith("head")]
     assert found == []

@@ -15,7 +15,7 @@ from archspec.exporters.torch.cache import GrowingCache, StaticCache
 from archspec.exporters.torch.module import Transformer
 
 CACHED = (*DECODERS, *SEQ2SEQ)
-PIECES = [(13,), (5, 8), (1,) * 13, (7, 1, 1, 4), (2, 6, 5)]
+PIECES = [(13,), (5, 8), (1,) * 13, (7, 1, 1, 4), (2, 6, 5), (6, 2, 2, 3)]
 
 
 def caches(net: Transformer, batch: int = 2) -> list[GrowingCache | StaticCache]:
@@ -110,7 +110,10 @@ def test_the_future_does_not_reach_the_past(name: str) -> None:
     other = ids.clone()
     other[:, 8:] = (ids[:, 8:] + 1) % 61
     a, b = net(ids), net(other)
-    assert torch.equal(a[:, :8], b[:, :8])
+    if name in ("moe", "experts"):  # an expert's other rows may round its product otherwise
+        torch.testing.assert_close(a[:, :8], b[:, :8], atol=1e-12, rtol=0)
+    else:
+        assert torch.equal(a[:, :8], b[:, :8])
     assert (a[:, 8:] - b[:, 8:]).abs().amax(-1).min() > 1e-6
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 from tiny import TINY, tiny
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch.export import Dim, export
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
@@ -17,7 +18,8 @@ from archspec.exporters.torch.cache import GrowingCache, StaticCache
 from archspec.exporters.torch.module import build
 from archspec.ops.model import Model
 
-COMPILED = ("gpt2", "llama", "sandwich", "bert", "t5like", "chunk", "odd", "classifier")
+NEW = ("t5", "alibi", "buckets", "sinks", "moe", "experts", "mla", "stretched", "dynamic", "longrope")
+COMPILED = ("gpt2", "llama", "sandwich", "bert", "t5like", "chunk", "odd", "classifier", *NEW)
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +47,7 @@ def test_flops_are_those_of_torchs_counter(name: str) -> None:
 
 
 @pytest.mark.parametrize(("past", "new"), [(2, 1), (9, 4)])
-@pytest.mark.parametrize("name", ["gpt2", "prefix", "odd", "seq2seq", "t5like"])
+@pytest.mark.parametrize("name", ["gpt2", "prefix", "odd", "seq2seq", "t5like", "t5", "buckets", "moe", "experts"])
 def test_flops_of_decoding_are_those_of_torchs_counter(name: str, past: int, new: int) -> None:
     net, cache = build(tiny(name), device="meta").eval(), GrowingCache()
     with torch.device("meta"), sdpa_kernel(SDPBackend.MATH):
@@ -65,11 +67,11 @@ def test_the_whole_model_compiles_to_one_graph(name: str) -> None:
 
 
 @pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("name", ["llama", "chunk", "t5like"])
+@pytest.mark.parametrize("name", ["llama", "chunk", "t5like", *NEW[:-3]])
 def test_six_decode_steps_are_one_graph(name: str, padded: bool) -> None:
     net = perturbed(name)
     ids, mask = left_padded(tokens(2, 9), [0, 2 * padded])
-    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    counter = CompileCounterWithBackend("aot_eager")
     compiled = torch.compile(net, fullgraph=True, backend=counter)
     cache = StaticCache(net.op, 2, 10, torch.float64, source=SOURCE)
     with torch.no_grad():

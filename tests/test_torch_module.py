@@ -24,10 +24,11 @@ def test_parameters_are_those_that_were_counted(name: str) -> None:
     net = build(tiny(name), device="meta")
     counted = [(t.path, t.shape) for t in net.op.tensors()]
     assert [(path, tuple(p.shape)) for path, p in net.stored()] == counted
-    assert {id(p) for p in net.parameters()} == {id(p) for _, p in net.stored()}
-    assert sum(p.numel() for p in net.parameters()) == sum(t.size for t in net.op.tensors())
-    assert all(p.is_meta for p in net.parameters())
-    assert not list(net.buffers())
+    trained = {t.path for t in net.op.tensors() if t.trained}
+    assert {id(p) for p in net.parameters()} == {id(p) for path, p in net.stored() if path in trained}
+    assert {id(b) for b in net.buffers()} == {id(b) for path, b in net.stored() if path not in trained}
+    assert sum(p.numel() for p in net.parameters()) == sum(t.size for t in net.op.tensors() if t.trained)
+    assert all(x.is_meta for _, x in net.stored())
 
 
 def test_leaves_are_ordinary_modules_under_their_paths() -> None:
@@ -41,7 +42,7 @@ def test_leaves_are_ordinary_modules_under_their_paths() -> None:
 def test_gradients_reach_every_parameter(name: str) -> None:
     net = perturbed(name).train()
     net(tokens(2, 9), **source(net)).square().sum().backward()
-    for path, p in net.stored():
+    for path, p in net.named_parameters():
         assert p.grad is not None, path
         assert p.grad.isfinite().all(), path
         if not path.endswith("attention.k.bias"):  # adds the same to every score of a query
@@ -52,7 +53,7 @@ def ties(net: Transformer) -> bool:
     return all(net.get_parameter(a) is net.get_parameter(b) for a, b in net.op.ties.items())
 
 
-@pytest.mark.parametrize("name", ["gpt2", "seq2seq", "albert", "shared"])
+@pytest.mark.parametrize("name", ["gpt2", "seq2seq", "albert", "shared", "t5"])
 def test_ties_are_one_storage_and_stay_so(name: str) -> None:
     net = build(tiny(name))
     assert net.op.ties
@@ -70,7 +71,7 @@ def test_what_was_untied_on_purpose_stays_untied() -> None:
     assert not ties(net.double())
 
 
-@pytest.mark.parametrize("name", ["gpt2", "seq2seq", "albert"])
+@pytest.mark.parametrize("name", ["gpt2", "seq2seq", "albert", "t5", "buckets", "experts"])
 def test_state_round_trip(name: str) -> None:
     net, ids = perturbed(name), tokens(2, 9)
     file = io.BytesIO()
@@ -85,6 +86,8 @@ def test_state_round_trip(name: str) -> None:
 
 def test_tables_keep_their_precision_in_half() -> None:
     net = build(tiny("llama"), dtype="bfloat16").to(torch.float64).eval()
+    for rope, table in net.tables.items():
+        assert table.tolist() == rope.frequencies()
     same = build(tiny("llama"), dtype="float64").eval()
     same.load_state_dict(net.state_dict())
     assert torch.equal(net(tokens(2, 9)), same(tokens(2, 9)))
@@ -103,7 +106,7 @@ def test_half_precision_is_close(name: str) -> None:
     assert (got - want)[keep].abs().max() < 0.04 * want[keep].std() + 0.02 * want[keep].abs().max()
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama", "sandwich", "t5like"])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "sandwich", "t5like", "t5", "alibi", "sinks", "mla", "moe"])
 def test_autocast_is_close(name: str) -> None:
     net, ids = build(tiny(name)).train(), tokens(2, 9)
     with torch.autocast("cpu", torch.bfloat16):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from tiny import tiny
 from torch import Tensor
-from torch_help import perturbed, source, tokens
+from torch_help import normal, perturbed, source, tokens
 from transformers.activations import ACT2FN
 
 from archspec.exporters.torch.module import build
@@ -24,10 +24,6 @@ CPU = torch.device("cpu")
 def run(length: int, mask: Tensor | None = None, tables: Tables | None = None, **options: Tensor | bool) -> TorchRun:
     places = Places(length, CPU, mask=None if mask is None else mask > 0)
     return TorchRun(tables or {}, {"tokens": places}, **options)  # type: ignore[arg-type]
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 # ------------------------------------------------------------------------------------------------------ block and norms
@@ -105,10 +101,23 @@ def test_norm_statistics_do_not_overflow_in_half() -> None:
         torch.testing.assert_close(y, near, atol=2e-3, rtol=0)
 
 
-def test_a_small_shifted_weight_is_not_rounded_away_in_half() -> None:
-    x = torch.tensor([[1.0, -1.0]], dtype=torch.bfloat16) * 256
-    y = run(1).rms_norm(x, torch.tensor([0.004, 0.0], dtype=torch.bfloat16), 1e-6, 1.0)
-    assert y[0, 0] == torch.tensor(1.004, dtype=torch.bfloat16)
+def test_a_norm_in_half_is_rounded_once() -> None:
+    t, x, w = run(1), normal(4, 64).bfloat16(), (0.1 * normal(64, seed=1)).bfloat16()
+    for norm in (
+        lambda x, w: t.rms_norm(x, w, 1e-5, 0.0),
+        lambda x, w: t.rms_norm(x, w, 1e-5, 1.0),
+        lambda x, w: t.layer_norm(x, w, w, 1e-5, 0.0, False),
+        lambda x, w: t.layer_norm(x, w, w, 1e-5, 1.0, True),
+    ):
+        assert torch.equal(norm(x, w), norm(x.double(), w.double()).bfloat16())
+
+
+def test_capped_scores_in_half_are_single() -> None:
+    q = torch.tensor([16.0, 1.0], dtype=torch.bfloat16).view(1, 1, 1, 2)
+    k = torch.tensor([[1.0, 0.0], [1.0, 0.03]], dtype=torch.bfloat16).view(1, 1, 2, 2)  # 16 and 16.03, one in bfloat16
+    v = torch.tensor([[1.0], [0.0]], dtype=torch.bfloat16).view(1, 1, 2, 1)
+    y = run(2).attend(q, k, v, Scores(Mask("full"), 40.0, 10000.0))
+    assert y.item() == pytest.approx(1 / (1 + math.exp(0.03 * 40)), abs=0.01)
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,7 @@ TINY = {
           ffn: {kind: gated, width: 48, activation: silu}
           layers:
             - {}
-            - {attention: {q_lora_rank: none, window: 5, temperature: {slope: 0.1, period: 4}}}
+            - {attention: {q_lora_rank: none, window: 5, temperature: {slope: 0.1, period: 4, offset: 0}}}
         head: {tied: false}
     """,
     "stretched": """

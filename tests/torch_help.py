@@ -24,6 +24,11 @@ def perturbed(model: Model | str, dtype: str = "float64", seed: int = 1) -> Tran
     return net
 
 
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    """Random float64."""
+    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
 def tokens(*shape: int, seed: int = 2, vocab: int = 61) -> Tensor:
     """Random ids."""
     return torch.randint(0, vocab, shape, generator=torch.Generator().manual_seed(seed))

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     "--weights", type=click.Path(path_type=Path), help="Trained weights: .safetensors, .gguf, or a folder with them."
 )
 @click.option("--no-verify", is_flag=True, help="Do not compare ONNX Runtime with PyTorch before the folder appears.")
+@click.option(
+    "--last-only", is_flag=True, help="The cached graph gives logits of the last position alone: quicker prompts."
+)
 @click.option("--force", is_flag=True, help="Replace a folder that an earlier export wrote.")
 def command(
     spec: str,
@@ -28,6 +31,7 @@ def command(
     output: Path | None,
     weights: Path | None,
     no_verify: bool,
+    last_only: bool,
     force: bool,
 ) -> None:
     """Export to ONNX (opset 23) and verify it against PyTorch.
@@ -43,7 +47,9 @@ def command(
     arch = load(spec, overrides)
     out = output or Path(f"{arch.name}-onnx")
     with Progress() as progress:
-        summary = arch.export(out, weights=weights, verify=not no_verify, overwrite=force, progress=progress)
+        summary = arch.export(
+            out, weights=weights, verify=not no_verify, last_only=last_only, overwrite=force, progress=progress
+        )
     echo_tables([_table(summary)], "text", None)
     checked = summary.verification
     if checked is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from keyword import iskeyword
 from typing import Any, NoReturn
 
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # none is ours, and looking for them costs time
@@ -24,6 +25,7 @@ COMMANDS = {
     "show": "Print the complete spec, every default and derived value filled in.",
     "count": "Count parameters, FLOPs, cache and memory, exactly.",
     "diagram": "Draw the architecture.",
+    "import": "Make a spec from a Hugging Face config or a GGUF file.",
     "build": "Build the PyTorch model and write its weights.",
     "export": "Export to ONNX and verify against PyTorch.",
     "run": "Run an exported model on ONNX Runtime.",
@@ -42,7 +44,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"archspec.cli.{name}").command
+        module = f"{name}_" if iskeyword(name) else name
+        command: click.Command = import_module(f"archspec.cli.{module}").command
         return command
 
     def resolve_command(

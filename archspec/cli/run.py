@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     multiple=True,
     help="The vector of a text (models without a head). Repeatable: similarities.",
 )
+@click.option("--classify", metavar="TEXT", help="The likeliest labels of a text (models with a classifier).")
 @click.option("--source", metavar="1,2,3", help="Token ids for the encoder of an encoder-decoder.")
 @click.option("--start", type=int, help="The token that an encoder-decoder's answer starts from.")
 @click.option(
@@ -53,8 +54,9 @@ if TYPE_CHECKING:
 @click.option("--stats", is_flag=True, help="Say how fast it was, on stderr.")
 def command(
     folder: Path, prompt: str | None, chat: str | None, system: str | None, ids: str | None, fill: str | None,
-    embed: tuple[str, ...], source: str | None, start: int | None, max_new_tokens: int, temperature: float, top_k: int | None,
-    top_p: float | None, seed: int | None, device: str, threads: int | None, as_json: bool, stats: bool,
+    embed: tuple[str, ...], classify: str | None, source: str | None, start: int | None, max_new_tokens: int,
+    temperature: float, top_k: int | None, top_p: float | None, seed: int | None, device: str, threads: int | None,
+    as_json: bool, stats: bool,
 ) -> None:  # fmt: skip
     """Run an exported FOLDER on ONNX Runtime: generate after a PROMPT (`-` reads stdin), chat, fill masks, embed.
 
@@ -67,30 +69,30 @@ def command(
     from archspec.exporters.runtime.sampling import Sampling
     from archspec.exporters.runtime.session import Runtime
 
-    task = _task(prompt, chat, ids, fill, embed, source)
+    texts = {"prompt": prompt, "--chat": chat, "--fill": fill, "--embed": embed or None, "--classify": classify}
+    task = _task({**texts, "--ids": ids, "--source": None if ids else source})
     sampling = Sampling(temperature, top_k, top_p, seed)
     runtime = Runtime.load(folder, device, threads)  # type: ignore[arg-type]
     if stats:
-        click.echo(f"{runtime!r}", err=True)
-    if task == "embed":
+        click.echo(f"{runtime.spec.name} on {runtime.device.device.upper()}: {runtime.device.why}", err=True)
+    if task == "--embed":
         _embed(runtime, embed, as_json)
-    elif task == "fill":
+    elif task == "--fill":
         _fill(runtime, fill or "", as_json)
-    elif task in ("ids", "source"):
+    elif task == "--classify":
+        _classify(runtime, classify or "", as_json)
+    elif task in ("--ids", "--source"):
         _tokens(runtime, ids, source, start, sampling, max_new_tokens, as_json, stats)
     else:
         text = sys.stdin.read() if prompt == "-" else prompt or ""
         _text(runtime, _messages(chat, system) if chat is not None else text, sampling, max_new_tokens, as_json, stats)
 
 
-def _task(prompt: Any, chat: Any, ids: Any, fill: Any, embed: Any, source: Any) -> str:
-    """The one thing that is asked for; `--source` goes with `--ids`."""
-    given = {"prompt": prompt is not None, "chat": chat is not None, "fill": fill is not None, "embed": bool(embed)}
-    asked = [name for name, on in given.items() if on]
-    if ids is not None or source is not None:
-        asked.append("ids" if ids is not None else "source")
+def _task(given: dict[str, object]) -> str:
+    """The one thing that is asked for; `--source` may go with `--ids`."""
+    asked = [name for name, value in given.items() if value is not None]
     if not asked:
-        raise UsageError("there is nothing to do", 'give a PROMPT, --chat "…", --ids, --fill or --embed')
+        raise UsageError("there is nothing to do", 'give a PROMPT, --chat "…", --ids, --fill, --embed or --classify')
     if len(asked) > 1:
         raise UsageError(f"{' and '.join(asked)} are several things to do", "ask for one of them")
     return asked[0]
@@ -166,6 +168,22 @@ def _fill(runtime: Runtime, text: str, as_json: bool) -> None:
     for f in found:
         for token, p in zip(f.tokens, f.probabilities, strict=True):
             click.echo(f"{100 * p:6.2f} %  {words.token(token)}")
+
+
+def _classify(runtime: Runtime, text: str, as_json: bool) -> None:
+    from archspec.exporters.runtime.sampling import softmax
+    from archspec.ops.head import ClassifierHead
+
+    if not isinstance(runtime.folder.model.head, ClassifierHead):
+        raise UsageError(f"{runtime.spec.name} has no labels", "a model with a classifier head does")
+    chances = softmax(runtime.forward([runtime.text.encode(text)])[0]).tolist()
+    if as_json:
+        click.echo(json.dumps(chances))
+        return
+    rows = chances if isinstance(chances[0], list) else [chances]
+    for row in rows:
+        best = sorted(range(len(row)), key=lambda label: -row[label])[:5]
+        click.echo("  ".join(f"{label}: {100 * row[label]:.2f} %" for label in best))
 
 
 def _embed(runtime: Runtime, texts: Sequence[str], as_json: bool) -> None:

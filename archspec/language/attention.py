@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from .base import Absent, Node, Positive, PositiveFloat, Scale, shape_of, tagged
+from .base import Absent, Count, Node, Positive, PositiveFloat, Scale, shape_of, tagged
 from .norms import MaybeNorm, Norm
 from .positions import AttentionPosition, NoPosition, Rope
 
@@ -12,10 +12,28 @@ from .positions import AttentionPosition, NoPosition, Rope
 Placement = Literal["pre", "post", "branch", "sandwich", "none"]
 
 
+class AddResidual(Node):
+    """skip_scale · x + branch_scale · f(x)"""
+
+    kind: Literal["add"] = "add"
+    branch_scale: Scale = Field(1.0, description="of the sublayer's output")
+    skip_scale: Scale = Field(1.0, description="of its input")
+
+
+class NoResidual(Node):
+    """f(x) alone: no skip connection"""
+
+    kind: Literal["none"] = "none"
+
+
+Residual = Annotated[AddResidual | NoResidual, Field(discriminator="kind"), tagged("add")]
+
+
 class Sublayer(Node):
     """A function inside a residual connection."""
 
     placement: Placement | None = Field(None, description="where its norms stand; = the block's")
+    residual: Residual | None = Field(None, description="its skip connection; = the block's")
 
 
 class SlidingWindow(Node):
@@ -52,17 +70,23 @@ class QKNorm(Node):
 
 
 class OutputGate(Node):
-    """merged heads ·= activation(linear x)"""
+    """merged heads ·= activation(linear x + bias)"""
 
     activation: Literal["sigmoid", "softplus", "silu"] = Field("sigmoid", description="of the gate")
     per: Literal["channel", "head"] = Field("channel", description="a value per channel, or per head")
+    bias: Literal["none", "value", "head"] = Field("none", description="one for each value, or one for each head")
 
 
 class Temperature(Node):
-    """q ·= 1 + slope · ln(1 + floor((position + 1) / period))    (Llama 4)"""
+    """q ·= 1 + slope · ln(1 + floor((position + offset) / period))    (Llama 4)
 
+    `growth: power`: q ·= (1 + (position + offset) / period)^slope
+    """
+
+    growth: Literal["log", "power"] = Field("log", description="with the logarithm, in steps; or as a power")
     slope: PositiveFloat = Field(description="growth per e-fold of the position")
     period: Positive = Field(description="in tokens")
+    offset: Count = Field(1, description="added to the position")
 
 
 AllOrNone = Annotated[bool, Tag("scalar")]

@@ -4,28 +4,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from .attention import MaybeAttention, MaybeCrossAttention, Placement
+from .attention import AddResidual, MaybeAttention, MaybeCrossAttention, Placement, Residual
 from .base import Absent, Count, Node, Positive, PositiveFloat, Probability, Scale, tagged
 from .ffn import Activation, MaybeFfn
 from .norms import MaybeNorm, Norm
 from .positions import EmbeddingPosition, NoPosition
-
-
-class AddResidual(Node):
-    """skip_scale · x + branch_scale · f(x)"""
-
-    kind: Literal["add"] = "add"
-    branch_scale: Scale = Field(1.0, description="of the sublayer's output")
-    skip_scale: Scale = Field(1.0, description="of its input")
-
-
-class NoResidual(Node):
-    """f(x) alone: no skip connection"""
-
-    kind: Literal["none"] = "none"
-
-
-Residual = Annotated[AddResidual | NoResidual, Field(discriminator="kind"), tagged("add")]
 
 
 class Layer(Node):

@@ -106,7 +106,7 @@ class LongRopeScaling(Node):
     short: tuple[PositiveFloat, ...] = Field(description="a divisor per frequency, up to original_context")
     long: tuple[PositiveFloat, ...] = Field(description="a divisor per frequency, past it")
     factor: PositiveFloat | None = Field(
-        None, description="of the attention temperature; derived from the context lengths"
+        None, description="of the attention temperature; = context_length / original_context"
     )
 
 

@@ -26,10 +26,21 @@ class QKNorm(Record):
 
 
 class OutputGate(Record):
-    """merged heads · activation(linear x), a value a channel or a head."""
+    """merged heads · activation(linear x + bias), a value a channel or a head; a bias a value or a head."""
 
     activation: Activation
     per_head: bool = False
+    bias: Literal["none", "value", "head"] = "none"
+
+    @property
+    def shared_bias(self) -> bool:
+        """Is one number the bias of all channels of a head?"""
+        return self.bias == "head" and not self.per_head
+
+    def values(self, t: Words[V], w: Scope, x: V) -> V:
+        """B T D -> B T H·C', or B T H where there is one a head."""
+        g = t.linear(x, w.gate)
+        return t.activate(t.add_heads(g, w.gate_bias) if self.shared_bias else g, self.activation)
 
 
 class _Heads(Op):
@@ -59,7 +70,9 @@ class _Heads(Op):
         }
         if self.gate:
             values = self.heads if self.gate.per_head else self.heads * self.v_head_dim
-            leaves["gate"] = Linear(self.width, values)
+            leaves["gate"] = Linear(self.width, values, self.gate.bias != "none" and not self.gate.shared_bias)
+            if self.gate.shared_bias:
+                leaves["gate_bias"] = Vector((self.heads,), 0.0)
         return leaves
 
     def children(self) -> Children:
@@ -100,7 +113,7 @@ class _Heads(Op):
 
     def output(self, t: Words[V], w: Scope, x: V, y: V) -> V:
         """x B T D is what the gate reads, y B H T C' the heads."""
-        gate = t.activate(t.linear(x, w.gate), self.gate.activation) if self.gate else None
+        gate = self.gate.values(t, w, x) if self.gate else None
         if gate is not None and self.gate and self.gate.per_head:
             y = t.mul_heads(y, gate)
         y = t.merge_heads(y)  # B T H·C'

@@ -3,12 +3,13 @@
 Letters: B batch, T new tokens, P past tokens, S keys (P + T, or M for a source of M tokens), D model width, H query heads,
 K key/value heads, C head width, F ffn width, V vocabulary. V is also the type of an interpreter's tensor: a shape when
 counting, a tensor in PyTorch, a graph value in ONNX. One word has one shape signature; what is constant about a word is one
-frozen dataclass, so that interpreters can memoise tables and masks by it.
+frozen record, so that interpreters can memoise tables and masks by it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import floor, log
 from typing import Any, Literal, Protocol, TypeVar
 
 from .leaves import Stream
@@ -63,6 +64,20 @@ class Buckets(Record):
     max_distance: int
     two_sided: bool
 
+    def of_distance(self) -> list[int]:
+        """The bucket of each distance 0 ... max_distance, on which all farther ones are too. Two-sided: half of the buckets,
+        those for j ≤ i; the other half follows."""
+        count = self.count // 2 if self.two_sided else self.count
+        near = count // 2
+
+        def bucket(distance: int) -> int:
+            if distance < near:
+                return distance
+            share = log(distance / near) / log(self.max_distance / near)
+            return min(near + floor(share * (count - near) + 1e-9), count - 1)  # exact at a power
+
+        return [bucket(d) for d in range(self.max_distance + 1)]
+
 
 class Scores(Record):
     """softmax( cap · tanh(scale · q kᵀ / cap) + bias + mask ), with dropout of the probabilities while training."""
@@ -75,10 +90,15 @@ class Scores(Record):
 
 
 class Temperature(Record):
-    """1 + slope · ln(1 + floor((position + 1) / period)), times a query    (Llama 4)."""
+    """1 + slope · ln(1 + floor((position + offset) / period)), times a query    (Llama 4).
+
+    power: (1 + (position + offset) / period)^slope instead.
+    """
 
     slope: float
     period: int
+    offset: int = 1
+    power: bool = False
 
 
 class Routing(Record):
@@ -110,7 +130,7 @@ class Sinusoid(Record):
 
 
 Activation = Literal[
-    "relu", "relu_squared", "gelu", "gelu_tanh", "quick_gelu", "silu", "mish", "tanh", "sigmoid", "identity"
+    "relu", "relu_squared", "gelu", "gelu_tanh", "quick_gelu", "silu", "mish", "tanh", "sigmoid", "softplus", "identity"
 ]
 Counting = Literal["every", "unpadded"]
 Pool = Literal["first", "last", "mean"]
@@ -174,6 +194,10 @@ class Words(Protocol[V]):
 
     def mul_heads(self, x: V, g: V) -> V:
         """B H T C, B T H -> B H T C: each head times its own number"""
+        ...
+
+    def add_heads(self, x: V, w: Any) -> V:
+        """B T H·C, vector (H) -> B T H·C: each head plus its own number"""
         ...
 
     def scale(self, x: V, by: float) -> V:

@@ -11,10 +11,12 @@ from ..merge import Trace
 from ..nodes import Report
 from ..places import Path, Places
 from .attention import check_attention
+from .experts import check_experts
 from .layers import layer_sites
 from .model import check_model
 from .not_yet import check_not_yet
 from .overrides import check_overrides
+from .positions import check_tables
 from .wiring import check_layer, check_stack
 
 
@@ -26,8 +28,10 @@ def check(spec: Spec, places: Places, report: Report, trace: Trace, tainted: fro
         if not any(site.path[: len(path)] == path for path in tainted):
             check_layer(site, report)
             check_attention(site, report)
+            check_experts(site, report)
             check_not_yet(site, report)
     check_model(spec, places, report, tainted)
     if not tainted:
         check_stack(spec, places, report)
+        check_tables(spec, places, report)
         check_overrides(report, trace)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from archspec.language.attention import CrossAttention, Heads, LatentAttention, SlidingWindow, SoftmaxAttention
 from archspec.language.norms import L2Norm, Norm, RMSNorm
-from archspec.language.positions import LearnedPosition, Rope, SinusoidalPosition
+from archspec.language.positions import LongRopeScaling, Rope, RopeScaling, YarnScaling
 
 from ..nodes import Report
-from .layers import Site, value_of
+from .layers import Site, neighbours, value_of
+from .positions import check_position
 
 
 def check_attention(site: Site, report: Report) -> None:
@@ -17,10 +18,11 @@ def check_attention(site: Site, report: Report) -> None:
         _heads(site, "attention", attention, report)
         _scale(site, "attention", attention, attention.head_dim, report)
         _order(site, attention, report)
-        _position(site, attention, report)
-        _rope(site, attention, report)
         _mask(site, attention, report)
+    if isinstance(attention, LatentAttention):
+        _scale(site, "attention", attention, attention.qk_nope_head_dim + attention.qk_rope_head_dim, report)
     if isinstance(attention, SoftmaxAttention | LatentAttention):
+        check_position(site, attention, report)
         _window(site, attention, report)
     if isinstance(cross, CrossAttention):
         _heads(site, "cross_attention", cross, report)
@@ -30,8 +32,8 @@ def check_attention(site: Site, report: Report) -> None:
 def _heads(site: Site, name: str, attention: Heads, report: Report) -> None:
     heads, kv_heads, width = attention.heads, attention.kv_heads, site.spec.d_model
     if attention.head_dim is None:
-        neighbours = " or ".join(map(str, _neighbours(width, heads)))
-        remedy = f"{neighbours} heads, or state `head_dim`"
+        near = " or ".join(map(str, neighbours(width, heads)))
+        remedy = f"{near} heads, or state `head_dim`"
         report.error("A201", f"{width} does not split into {heads} heads", site.place(name, "heads"), remedy)
     if kv_heads is None or heads % kv_heads == 0:
         return
@@ -44,13 +46,6 @@ def _heads(site: Site, name: str, attention: Heads, report: Report) -> None:
         report.error("A202", message, place, f"heads must be a multiple of kv_heads; nearest: {near}")
 
 
-def _neighbours(whole: int, near: int) -> list[int]:
-    """The divisors of `whole` on both sides of `near`."""
-    below = next((n for n in range(min(near, whole), 0, -1) if whole % n == 0), 1)
-    above = next((n for n in range(near, min(whole, 2 * near) + 1) if whole % n == 0), None)
-    return [below] if above is None else [below, above]
-
-
 def _near_divisors(whole: int, near: int) -> list[int]:
     """The divisor of `whole` below `near`, and the two above."""
     limit = min(whole, 4096)  # heads are few; a huge number is a mistake and needs no long search
@@ -59,7 +54,7 @@ def _near_divisors(whole: int, near: int) -> list[int]:
     return below[-1:] + [n for n in divisors if n > near][:2]
 
 
-def _scale(site: Site, name: str, attention: Heads, head_dim: int | None, report: Report) -> None:
+def _scale(site: Site, name: str, attention: Heads | LatentAttention, head_dim: int | None, report: Report) -> None:
     if head_dim is None:
         return
     value = value_of(attention.scale, d_model=site.spec.d_model, head_dim=head_dim, layers=site.depth)
@@ -75,32 +70,6 @@ def _scale(site: Site, name: str, attention: Heads, head_dim: int | None, report
         )
 
 
-def _position(site: Site, attention: SoftmaxAttention, report: Report) -> None:
-    added = isinstance(site.spec.embedding.position, LearnedPosition | SinusoidalPosition)
-    if site.written("attention", "position") is None and not added:
-        message = "nothing tells this model the order of its tokens"
-        report.error("A301", message, site.place("attention"), "add `position: rope`, or `position: none` to mean it")
-    if added and isinstance(attention.position, Rope):
-        kind = site.spec.embedding.position.kind
-        message = f"position enters twice: `{kind}` in the embedding and `rope` here"
-        report.warn("A303", message, site.place("attention", "position"), "remove one of them")
-
-
-def _rope(site: Site, attention: SoftmaxAttention, report: Report) -> None:
-    rope, head_dim = attention.position, attention.head_dim
-    if not isinstance(rope, Rope) or rope.dim is None or head_dim is None:
-        return
-    place = site.place("attention", "position", "dim")
-    if rope.dim > head_dim:
-        message = f"rope turns {rope.dim} channels of a head of {head_dim}"
-        report.error("A205", message, place, f"dim at most {head_dim}")
-    elif rope.dim % 2:
-        stated = rope.dim != head_dim
-        message = f"rope turns pairs of channels; {'dim' if stated else 'head_dim'} {rope.dim} is odd"
-        remedy = f"{rope.dim - 1} or {rope.dim + 1}" if stated else f"an even head_dim, or `dim: {rope.dim - 1}`"
-        report.error("A204", message, place, remedy)
-
-
 def _order(site: Site, attention: SoftmaxAttention, report: Report) -> None:
     qk_norm = attention.qk_norm
     if qk_norm is None or qk_norm.order == "before_rope":
@@ -108,13 +77,20 @@ def _order(site: Site, attention: SoftmaxAttention, report: Report) -> None:
     place = site.place("attention", "qk_norm", "order")
     if not isinstance(attention.position, Rope):
         report.error("A311", "`order: after_rope`, and there is no rope", place, "remove the line")
-    elif _weightless(qk_norm.norm):
+    elif _weightless(qk_norm.norm) and not _lengthens(attention.position.scaling):
         message = "a rotation keeps the length, so a norm without weight gives the same before it"
         report.warn("A311", message, place, "remove the line")
 
 
 def _weightless(norm: Norm) -> bool:
     return isinstance(norm, L2Norm) or (isinstance(norm, RMSNorm) and norm.weight == "none")
+
+
+def _lengthens(scaling: RopeScaling | None) -> bool:
+    """Whether cos and sin may be multiplied by something."""
+    return isinstance(scaling, LongRopeScaling) or (
+        isinstance(scaling, YarnScaling) and scaling.mscale_on == "rotation"
+    )
 
 
 def _window(site: Site, attention: SoftmaxAttention | LatentAttention, report: Report) -> None:

@@ -69,3 +69,10 @@ def value_of(scale: float | str, **names: int) -> float | None:
     except (ZeroDivisionError, OverflowError):
         return None
     return value if isfinite(value) else None
+
+
+def neighbours(whole: int, near: int) -> list[int]:
+    """The divisors of `whole` on both sides of `near`."""
+    below = next((n for n in range(min(near, whole), 0, -1) if whole % n == 0), 1)
+    above = next((n for n in range(near, min(whole, 2 * near) + 1) if whole % n == 0), None)
+    return [below] if above is None else [below, above]

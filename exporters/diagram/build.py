@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import Literal
 
-from archspec.ops.attention import Attention
-from archspec.ops.base import Op, tensors
-from archspec.ops.block import Block, ParallelBlock, Residual, Stack, Sublayer
+from archspec.compiler.parameters import Parameters, count_parameters
+from archspec.ops.base import Op
+from archspec.ops.block import Block, ParallelBlock, Stack, Sublayer
 from archspec.ops.embedding import Embedding
 from archspec.ops.head import LmHead, NoHead
 from archspec.ops.model import Model
 
-from .facts import describe, human, number, output, positions, role
-from .graph import Added, Column, Drawing, Edge, Frame, Item, Node, Parallel, nodes_of
+from .facts import describe, human, number, output, positions
+from .graph import Column, Drawing, Edge, Frame, Item, Node, Parallel, nodes_of
+from .pen import Level, Pen, stack_tables
 from .repeats import Layer, Part, Repeat, grouped
-
-Level = Literal["block", "model"]
-"""block: every sublayer, norm and residual. model: a layer is one box."""
 
 
 def draw(model: Model, level: Level = "block", title: str | None = None) -> Drawing:
     """The drawing of a model. Its size depends on how many different layers there are, never on how many."""
-    sizes = {t.path: t.size for t in model.tensors()}
+    counts = count_parameters(model)
+    sizes = {t.path: t.size for t in model.tensors() if t.trained}
     columns: list[Column] = []
     edges: list[Edge] = []
     memory = ""
     for name, stack in model.stacks().items():
-        pen = _Pen(sizes, level, memory)
+        for path in stack_tables(stack):
+            sizes = {at: n for at, n in sizes.items() if not at.startswith(f"{name}.{path}")}
+        pen = Pen(sizes, level, memory, stack)
         _input(pen, model, name)
         _embedding(pen, stack.embedding, f"{name}.embedding.")
         _layers(pen, name, stack)
@@ -39,78 +38,17 @@ def draw(model: Model, level: Level = "block", title: str | None = None) -> Draw
             _head(pen, model)
         columns.append(Column(name, 1 if columns else -1, tuple(pen.items)))
         edges += pen.edges
-    total = sum(sizes.values())
+    shown = title or model.name
+    edges += _ties(model)
     return Drawing(
-        model.name, title or model.name, _subtitle(model, total), total, tuple(columns), (*edges, *_ties(model))
+        model.name, shown, _subtitle(model, counts), counts.total, counts.active, tuple(columns), tuple(edges)
     )
-
-
-class _Pen:
-    """Draws upward along one stream: what it draws next is fed by what it drew last."""
-
-    def __init__(self, sizes: dict[str, int], level: Level, memory: str) -> None:
-        self.sizes, self.level, self.memory = sizes, level, memory
-        self.items: list[Item] = []
-        self.edges: list[Edge] = []
-        self.tail = ""
-        #: Written on the next edge of the stream.
-        self.label = ""
-        #: How often what is drawn now stands in the model with weights of its own.
-        self.times = 1
-
-    def size(self, op: Op, path: str) -> int:
-        """Stored parameters of an operation at a path."""
-        return sum(self.sizes.get(t.path, 0) for t in tensors(op, path))
-
-    def feed(self, node: Node, fan: int = 1) -> None:
-        """An edge of the stream into a node."""
-        if self.tail:
-            self.edges.append(Edge(self.tail, node.id, label=self.label, fan=fan))
-        self.tail, self.label = node.id, ""
-
-    def on(self, node: Node, fan: int = 1) -> None:
-        """A node on the stream."""
-        self.feed(node, fan)
-        self.items.append(node)
-
-    def node(self, op: Op, path: str, *more: str) -> Node:
-        title, facts = describe(op)
-        return Node(path.rstrip("."), role(op), title, (*facts, *more), self.size(op, path), self.times)
-
-    def box(self, op: Op, path: str, *more: str) -> None:
-        """An operation on the stream, with the encoder's output where it reads it."""
-        node = self.node(op, path, *more)
-        self.on(node, 3 if isinstance(op, Attention) else 1)
-        if op.reads_memory:
-            self.edges += [Edge(self.memory, node.id, "memory", of) for of in ("K", "V")]
-
-    def add(self, path: str, table: Node, source: str) -> None:
-        """A sum on the stream with a table beside it, fed by an input of its own."""
-        add = Node(f"{path}.sum", "sum")
-        given = Node(f"{path}.input", "input", source)
-        self.feed(add)
-        self.edges += [Edge(given.id, table.id), Edge(table.id, add.id)]
-        self.items.append(Added(add, table, given))
-
-    def fork(self, path: str) -> str:
-        self.on(Node(f"{path}.x", "fork"))
-        return self.tail
-
-    def join(self, path: str, fork: str, residual: Residual) -> None:
-        """The residual's sum: branch_scale · what was drawn last + skip_scale · what left at the fork."""
-        if residual.branch != 1.0:
-            self.label = f"× {number(residual.branch)}"
-        if residual.skip is None:
-            return
-        self.on(Node(f"{path}.sum", "sum"))
-        label = "" if residual.skip == 1.0 else f"× {number(residual.skip)}"
-        self.edges.append(Edge(fork, self.tail, "residual", label))
 
 
 # -------------------------------------------------------------------------------------------------- the ends of a stack
 
 
-def _input(pen: _Pen, model: Model, name: str) -> None:
+def _input(pen: Pen, model: Model, name: str) -> None:
     if model.form != "encoder_decoder":
         title, shape = "Token ids", "B × T"
     else:
@@ -118,7 +56,7 @@ def _input(pen: _Pen, model: Model, name: str) -> None:
     pen.on(Node(f"{name}.ids", "input", title, (shape,)))
 
 
-def _embedding(pen: _Pen, e: Embedding, path: str) -> None:
+def _embedding(pen: Pen, e: Embedding, path: str) -> None:
     def leaf(name: str, title: str, *facts: str) -> Node:
         size = sum(pen.sizes.get(f"{path}{name}{suffix}", 0) for suffix in (".weight", ".bias"))
         return Node(f"{path}{name}", "embedding", title, facts, size)
@@ -143,7 +81,7 @@ def _embedding(pen: _Pen, e: Embedding, path: str) -> None:
         pen.on(widen)
 
 
-def _head(pen: _Pen, model: Model) -> None:
+def _head(pen: Pen, model: Model) -> None:
     head = model.head
     if isinstance(head, LmHead):
         _lm_head(pen, head)
@@ -152,7 +90,7 @@ def _head(pen: _Pen, model: Model) -> None:
     pen.on(Node("output", "output", *output(head)))
 
 
-def _lm_head(pen: _Pen, head: LmHead) -> None:
+def _lm_head(pen: Pen, head: LmHead) -> None:
     sizes = {name: sum(pen.sizes.get(f"head.{name}{s}", 0) for s in (".weight", ".bias")) for name in head.leaves()}
     if head.transform:
         kind, bias = head.transform
@@ -177,8 +115,9 @@ def _lm_head(pen: _Pen, head: LmHead) -> None:
 # ------------------------------------------------------------------------------------------------------------ layers
 
 
-def _layers(pen: _Pen, name: str, stack: Stack) -> None:
+def _layers(pen: Pen, name: str, stack: Stack) -> None:
     parts = grouped(stack.layers, stack.owners)
+    pen.beside(name, stack)
     several = len(parts) > 1
     for part in parts:
         where = _where(part) if several else ""
@@ -190,7 +129,7 @@ def _where(part: Part) -> str:
     return f"layer {part.first}" if part.length == 1 else f"layers {part.first}–{last}"
 
 
-def _part(pen: _Pen, part: Part, stack: str, where: tuple[str, ...]) -> None:
+def _part(pen: Pen, part: Part, stack: str, where: tuple[str, ...]) -> None:
     """A frame around a layer or a row of them, on the stream."""
     outer, pen.items = pen.items, []
     times = part.times if isinstance(part, Repeat) else 1
@@ -207,18 +146,20 @@ def _part(pen: _Pen, part: Part, stack: str, where: tuple[str, ...]) -> None:
         for each in row:
             _part(pen, each, stack, ())
     items, pen.items, pen.times = tuple(pen.items), outer, own
-    size = _size(items, pen.times if shared else own * times)
-    each_size = [f"{human(size)}{' each' if times > 1 and not shared else ''}"] if size else []
-    label = (f"× {times}", *where, *each_size, *notes)
+    size, idle = _size(items, pen.times if shared else own * times)
+    sizes = [f"{human(size)}{' each' if times > 1 and not shared else ''}"] if size else []
+    sizes += [f"{human(size - idle)} active"] if idle else []
+    label = (f"× {times}", *where, *sizes, *notes)
     pen.items.append(Frame(f"{stack}.layers.{part.first}-{part.first + part.length - 1}", times, shared, label, items))
 
 
-def _size(items: Iterable[Item], times: int) -> int:
-    """Parameters of one run through the items, which stand in the model `times` times."""
-    return sum(node.parameters * node.times for node in nodes_of(tuple(items))) // times
+def _size(items: tuple[Item, ...], times: int) -> tuple[int, int]:
+    """Parameters of one run through the items, which stand in the model `times` times, and those that a token does not use."""
+    nodes = list(nodes_of(items))
+    return sum(n.parameters * n.times for n in nodes) // times, sum(n.idle * n.times for n in nodes) // times
 
 
-def _layer(pen: _Pen, layer: Layer, path: str) -> None:
+def _layer(pen: Pen, layer: Layer, path: str) -> None:
     op = layer.op
     if pen.level == "block" and isinstance(op, Block):
         for sublayer in op.sublayers:
@@ -229,7 +170,7 @@ def _layer(pen: _Pen, layer: Layer, path: str) -> None:
         _whole(pen, op, path)
 
 
-def _sublayer(pen: _Pen, s: Sublayer, path: str) -> None:
+def _sublayer(pen: Pen, s: Sublayer, path: str) -> None:
     """outer( skip · x + branch_scale · branch( f( input(x) ) ) )"""
     at, norms = f"{path}{s.name}", dict(s.norms)
     fork = "" if s.residual.skip is None else pen.fork(at)
@@ -243,7 +184,7 @@ def _sublayer(pen: _Pen, s: Sublayer, path: str) -> None:
         pen.box(norms["outer"], f"{at}_outer_norm.")
 
 
-def _parallel(pen: _Pen, op: ParallelBlock, path: str) -> None:
+def _parallel(pen: Pen, op: ParallelBlock, path: str) -> None:
     """skip · x + branch_scale · Σ branch( f( input(x) ) ): all branches read the same x."""
     at = f"{path}parallel"
     residual = op.sublayers[0].residual
@@ -271,13 +212,14 @@ def _parallel(pen: _Pen, op: ParallelBlock, path: str) -> None:
     pen.join(path.rstrip("."), fork, residual)
 
 
-def _whole(pen: _Pen, op: Op, path: str) -> None:
+def _whole(pen: Pen, op: Op, path: str) -> None:
     """A layer as one box."""
     parts = op.sublayers if isinstance(op, Block | ParallelBlock) else ()
     facts = [fact for title, own in (describe(s.f) for s in parts) for fact in (title.lower(), *own)]
     if isinstance(op, ParallelBlock):
         facts.append("in parallel")
-    node = Node(path.rstrip("."), "layer", "Layer", tuple(facts), pen.size(op, path), pen.times)
+    size, idle = pen.size(op, path), pen.idle(op, path)
+    node = Node(path.rstrip("."), "layer", "Layer", tuple(facts), size, pen.times, idle=idle)
     pen.on(node)
     if any(s.f.reads_memory for s in parts):
         pen.edges.append(Edge(pen.memory, node.id, "memory", "K, V"))
@@ -297,7 +239,7 @@ def _ties(model: Model) -> list[Edge]:
     ]
 
 
-def _subtitle(model: Model, total: int) -> tuple[str, ...]:
+def _subtitle(model: Model, counts: Parameters) -> tuple[str, ...]:
     stacks = model.stacks().values()
     embedding = model.main[1].embedding
     depth = " + ".join(str(len(s.layers)) for s in stacks)
@@ -305,5 +247,5 @@ def _subtitle(model: Model, total: int) -> tuple[str, ...]:
     one = depth == "1"
     return (
         f"{form} · {depth} layer{'' if one else 's'} · d_model {embedding.width:,} · vocabulary {embedding.vocab:,}",
-        f"{total:,} parameters",
+        f"{counts.total:,} parameters" + (f" · {human(counts.active)} active" if counts.active < counts.total else ""),
     )

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 from html import escape
 
-from .facts import human
-from .geometry import CORNER, FACT, MARGIN, TITLE, Layout, Path, Point, Rect, Text
-from .graph import Drawing, EdgeKind, Frame, Item, Node, Role, nodes_of
+from .facts import active, counted
+from .geometry import CORNER, FACT, MARGIN, ROW, TITLE, Layout, Path, Point, Rect, Text
+from .graph import Chip, Drawing, EdgeKind, Frame, Item, Node, Role, nodes_of
 from .layout import place
 from .text import SEPARATOR, width
 
@@ -24,10 +24,19 @@ PALETTE: dict[Role, tuple[str, str]] = {
     "head": ("#E2DDF3", "#8878B8"),
     "layer": ("#E3EDE4", "#779A7D"),
 }
+#: Fill and stroke of what a token meets or not; no fill, no box.
+CHIPS = {
+    "chosen": ("#7FB2DA", "#3F7AAB"),
+    "idle": ("#F3F8FC", "#A9C4DA"),
+    "always": ("#BFE0C6", "#6FA37B"),
+    "gap": ("", ""),
+}
+_WIDE, _BETWEEN = 34.0, 3.0
 EDGES: dict[EdgeKind, str] = {
     "stream": f'color="{LINE}"',
     "residual": f'color="{LINE}"',
     "memory": 'color="#A9701B"',
+    "table": 'color="#C27C80"',
     "tie": 'color="#8878B8", style="dashed", arrowhead="none"',
 }
 ARROW = 0.55
@@ -122,16 +131,41 @@ def _label(layout: Layout, node: Node) -> str:
     """Title left and parameters right on the first line, facts below."""
     facts = layout.facts[node.id]
     inner = layout.nodes[node.id].w - 16.0
-    count = _count(node)
-    right = width(count, FACT + 0.5) + 4.0
+    count = counted(node)
     beside = f" {font(SEPARATOR.join(facts), FACT, SOFT)}" if node.role == "norm" and facts else ""
-    rows = [
-        f'<TR><TD ALIGN="LEFT" WIDTH="{inner - right:.0f}"><B>{markup(node.title)}</B>{beside}</TD>'
-        f'<TD ALIGN="RIGHT" WIDTH="{right:.0f}">{font(count, FACT + 0.5, INK)}</TD></TR>'
-    ]
+    title = f"<B>{markup(node.title)}</B>{beside}"
+    rows = [_two(inner, title, font(count, FACT + 0.5, INK), width(count, FACT + 0.5))]
     if node.role != "norm":
-        rows += [f'<TR><TD ALIGN="LEFT" COLSPAN="2">{font(row, FACT, SOFT)}</TD></TR>' for row in facts]
-    return f'<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="0.5">{"".join(rows)}</TABLE>'
+        rows += [font(row, FACT, SOFT) for row in facts]
+    if node.idle:
+        rows[1] = _two(inner, rows[1], font(active(node), FACT, SOFT), width(active(node), FACT))
+    heights = [0.0, *(ROW for _ in rows[1:])]
+    if node.chips:
+        rows, heights = [*rows, "", _chips(node.chips, inner)], [*heights, 4.0, 0.0]
+    cells = (
+        f'<TR><TD ALIGN="LEFT" HEIGHT="{height:g}">{row}</TD></TR>' for row, height in zip(rows, heights, strict=True)
+    )
+    return f'<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="0.5">{"".join(cells)}</TABLE>'
+
+
+def _two(inner: float, left: str, right: str, wide: float) -> str:
+    """A row of a box: something at its left end, something of a width at its right."""
+    cells = f'<TD ALIGN="LEFT" WIDTH="{inner - wide - 4.0:.0f}">{left}</TD><TD ALIGN="RIGHT" WIDTH="{wide + 4.0:.0f}">{right}</TD>'
+    return f'<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="0"><TR>{cells}</TR></TABLE>'
+
+
+def _chips(chips: tuple[Chip, ...], inner: float) -> str:
+    """Small boxes from end to end of a box, equally wide but for what is always met."""
+    always = sum(_WIDE for _, kind in chips if kind == "always")
+    each = (inner - always + _BETWEEN) / sum(kind != "always" for _, kind in chips) - _BETWEEN
+    cells = []
+    for text, kind in chips:
+        fill, stroke = CHIPS[kind]
+        look = f'BORDER="1" STYLE="ROUNDED" BGCOLOR="{fill}" COLOR="{stroke}"' if fill else ""
+        wide = _WIDE - _BETWEEN if kind == "always" else each - 0.5
+        cells.append(f'<TD WIDTH="{wide:.0f}" HEIGHT="14" {look}>{font(text, FACT - 2.0, INK)}</TD>')
+    between = f'<TD WIDTH="{_BETWEEN:.0f}"></TD>'
+    return f'<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="0"><TR>{between.join(cells)}</TR></TABLE>'
 
 
 def font(text: str, size: float, color: str) -> str:
@@ -139,15 +173,11 @@ def font(text: str, size: float, color: str) -> str:
     return f'<FONT POINT-SIZE="{size:g}" COLOR="{color}">{markup(text)}</FONT>' if text else ""
 
 
-def _count(node: Node) -> str:
-    count = human(node.parameters) if node.parameters else ""
-    return " + ".join(t for t in (node.note, count) if t)
-
-
 def _tooltip(node: Node) -> str:
     count = f"{node.parameters:,} parameters" if node.parameters else "no parameters of its own"
+    used = f", {node.parameters - node.idle:,} of them active" if node.idle else ""
     times = f", {node.times} times" if node.times > 1 else ""
-    return f"{node.id}: {count}{times}"
+    return f"{node.id}: {count}{used}{times}"
 
 
 # ------------------------------------------------------------------------------------------------------ edges and text

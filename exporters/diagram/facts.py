@@ -14,11 +14,14 @@ from archspec.ops.base import Op
 from archspec.ops.embedding import LearnedPositions, SinusoidalPositions
 from archspec.ops.ffn import Gated, Mlp
 from archspec.ops.head import ClassifierHead, LmHead, NoHead, PoolerHead
+from archspec.ops.latent import LatentAttention
 from archspec.ops.leaves import Linear, Table
+from archspec.ops.moe import Moe
 from archspec.ops.norms import L2Norm, LayerNorm, RMSNorm
-from archspec.ops.words import Mask
+from archspec.ops.rotary import LongRope, Ntk, Proportional, Rope, Scaling
+from archspec.ops.words import Alibi, Buckets, Mask, Scores, Temperature
 
-from .graph import Role
+from .graph import Chip, Node, Role
 
 ROLES: dict[str, Role] = {
     "attention": "attention",
@@ -41,6 +44,16 @@ def human(n: int) -> str:
             x = n / 10**power
             return f"{x:.2f}{unit}" if x < 9.995 else f"{x:.1f}{unit}" if x < 99.95 else f"{x:.0f}{unit}"
     return str(n)
+
+
+def counted(node: Node) -> str:
+    """The note and the parameters of a box."""
+    return " + ".join(t for t in (node.note, human(node.parameters) if node.parameters else "") if t)
+
+
+def active(node: Node) -> str:
+    """The parameters of a box that one token uses, where they are not all of them."""
+    return f"{human(node.parameters - node.idle)} active" if node.idle else ""
 
 
 def number(x: float) -> str:
@@ -77,12 +90,26 @@ def _shape(leaf: object) -> str:
 
 @describe.register
 def _(op: Attention) -> tuple[str, tuple[str, ...]]:
-    return "Self-attention", (*_heads(op), *_mask(op.scores.mask), *_position(op), *_scores(op))
+    position = _position(op.rope, op.head_dim, op.scores.bias, op.table_of_stack)
+    extra = [*(["sinks"] * op.sinks), *_temperature(op.temperature)]
+    return "Self-attention", (*_heads(op), *_mask(op.scores.mask), *position, *_projections(op, op.head_dim), *extra)
 
 
 @describe.register
 def _(op: CrossAttention) -> tuple[str, tuple[str, ...]]:
-    return "Cross-attention", (*_heads(op), *_scores(op))
+    return "Cross-attention", (*_heads(op), *_projections(op, op.head_dim))
+
+
+@describe.register
+def _(op: LatentAttention) -> tuple[str, tuple[str, ...]]:
+    facts = [f"{op.heads:,} heads × ({op.nope:,} + {op.turning:,} rope)", f"v × {op.v_head_dim:,}"]
+    facts += [f"q rank {op.q_rank:,}"] if op.q_rank else []
+    facts.append(f"k/v rank {op.kv_rank:,}")
+    norms = (("q", op.q_norm or not op.q_rank), ("k/v", op.kv_norm))
+    facts += [f"no {name} norm" for name, there in norms if not there]
+    facts += [*_mask(op.scores.mask), *_position(op.rope, op.turning), *_scores(op.scores, op.nope + op.turning)]
+    facts += [*_temperature(op.temperature), f"caches {op.kv_rank + op.turning:,} a token"]
+    return "Latent attention", tuple(facts)
 
 
 def _heads(op: Attention | CrossAttention) -> list[str]:
@@ -97,37 +124,81 @@ def _heads(op: Attention | CrossAttention) -> list[str]:
 def _mask(mask: Mask) -> list[str]:
     facts = [{"causal": "causal", "prefix": "prefix", "full": "bidirectional"}[mask.kind]]
     if mask.window:
-        facts.append(f"window {mask.window:,}")
+        facts.append(f"window {'±' if mask.kind == 'full' else ''}{mask.window:,}")
     if mask.chunk:
         facts.append(f"chunk {mask.chunk:,}")
     return facts
 
 
-def _position(op: Attention) -> list[str]:
-    if not op.rope:
+def _position(rope: Rope | None, width: int, bias: Alibi | Buckets | None = None, of_stack: bool = False) -> list[str]:
+    """How the positions come in; `width` is that of a head's part that may turn."""
+    facts = []
+    if rope:
+        facts.append(f"rope θ {rope.theta:,.0f}" + ("" if rope.dim == width else f" on {rope.dim} of {width}"))
+        facts += _scaling(rope.scaling)
+    if isinstance(bias, Alibi):
+        most = "" if bias.max_bias == 8.0 else f" up to {bias.max_bias:g}"
+        facts.append(f"alibi{most}{' before scale' if bias.scaled else ''}")
+    if isinstance(bias, Buckets):
+        facts.append("relative positions" if of_stack else f"relative positions in {bias.count:,} buckets")
+    return facts
+
+
+def _scaling(scaling: Scaling | None) -> list[str]:
+    match scaling:
+        case None:
+            return []
+        case Ntk():
+            return [f"ntk α {scaling.alpha:g}"]
+        case Proportional():
+            more = "" if scaling.factor == 1.0 else f" ×{scaling.factor:g}"
+            return [f"{number(scaling.share)} of the pairs{more}"]
+        case LongRope():
+            return [f"longrope past {scaling.original_context:,}"]
+    return [f"{type(scaling).__name__.lower()} ×{scaling.factor:g}"]
+
+
+def _temperature(temperature: Temperature | None) -> list[str]:
+    if temperature is None:
         return []
-    part = "" if op.rope.dim == op.head_dim else f" on {op.rope.dim} of {op.head_dim}"
-    return [f"rope θ {op.rope.theta:,.0f}{part}"]
+    growth = "to the power of " * temperature.power
+    return [f"temperature {growth}{temperature.slope:g} per {temperature.period:,} tokens"]
 
 
-def _scores(op: Attention | CrossAttention) -> list[str]:
+def _projections(op: Attention | CrossAttention, width: int) -> list[str]:
     facts = []
     if op.qk_norm:
-        facts.append("q/k norm" + (" of the vector" if op.qk_norm.over == "vector" else ""))
+        site = " of the vector" if op.qk_norm.over == "vector" else " after rope" * op.qk_norm.at("head", "after_rope")
+        facts.append(f"q/k norm{site}")
     facts += [name for name, norm in (("v norm", op.v_norm), ("output norm", op.out_norm)) if norm]
-    if not math.isclose(op.scores.scale, op.head_dim**-0.5, rel_tol=1e-9):
-        facts.append(f"scale {number(op.scores.scale)}")
-    if op.scores.softcap:
-        facts.append(f"softcap {op.scores.softcap:g}")
+    facts += _scores(op.scores, width)
     if op.clip:
         facts.append(f"clip ±{op.clip:g}")
+    if op.gate:
+        bias = "" if op.gate.bias == "none" else ", biased" + " per head" * op.gate.shared_bias
+        facts.append(f"{op.gate.activation} gate{' per head' if op.gate.per_head else ''}{bias}")
     return facts + _bias(op.bias, 4)
+
+
+def _scores(scores: Scores, width: int) -> list[str]:
+    plain = math.isclose(scores.scale, width**-0.5, rel_tol=1e-9)
+    facts = [] if plain else [f"scale {number(scores.scale)}"]
+    return facts + ([f"softcap {scores.softcap:g}"] if scores.softcap else [])
 
 
 def _bias(names: tuple[str, ...], all_of: int) -> list[str]:
     if not names:
         return []
     return ["bias"] if len(names) == all_of else [f"bias of {', '.join(names)}"]
+
+
+def table(op: Op, leaf: str) -> tuple[str, tuple[str, ...]]:
+    """(title, facts) of a table that all layers of a stack look up."""
+    shape = _shape(op.leaves()[leaf])
+    if isinstance(op, Attention) and isinstance(op.scores.bias, Buckets):
+        bias = op.scores.bias
+        return "Relative positions", (f"{bias.count:,} buckets × {op.heads:,} heads", "one table for all layers")
+    return leaf.replace("_", " ").capitalize(), (shape, "one for all layers")
 
 
 # -------------------------------------------------------------------------------------------------------------- ffn
@@ -147,6 +218,45 @@ def _(op: Gated) -> tuple[str, tuple[str, ...]]:
     if op.up_shift:
         facts.append(f"up + {op.up_shift:g}")
     return "Feed-forward", (*facts, *(["inner norm"] if op.mid_norm else []))
+
+
+@describe.register
+def _(op: Moe) -> tuple[str, tuple[str, ...]]:
+    facts = [f"{op.experts:,} experts, top {op.routing.k}", *describe(op.expert)[1]]
+    if op.latent:
+        facts.append(f"latent {op.latent:,}" + (", normed" if op.latent_norm else ""))
+    if op.shared:
+        facts.append(f"shared expert {op.shared.hidden:,}" + (", gated" if op.shared_gate else ""))
+    return "Mixture of experts", (*facts, *_router(op))
+
+
+def _router(op: Moe) -> list[str]:
+    r = op.routing
+    facts = [f"{r.score} router"]
+    if r.groups > 1:
+        facts.append(f"best {r.keep} of {r.groups} groups")
+    if op.selection_bias:
+        facts.append("selection bias" + (" of logits" if r.bias_on == "logit" else ""))
+    facts += [name for name, there in (("router bias", op.router_bias), ("normalized", r.normalize)) if there]
+    if r.scale != 1.0:
+        facts.append(f"weights × {number(r.scale)}")
+    return [*facts, *(["weights on the input"] if op.weigh_input else [])]
+
+
+def chips(op: Op) -> tuple[Chip, ...]:
+    """The experts of a mixture: all of up to eight, or the first few and the last; some of them are chosen."""
+    if not isinstance(op, Moe):
+        return ()
+    names = [str(i + 1) for i in range(op.experts)]
+    shown = names if len(names) <= 8 else names[:5]
+    chosen = min(op.routing.k, len(shown) if shown is names else 2)
+    taken = {(2 * i + 1) * len(shown) // (2 * chosen) for i in range(chosen)}
+    row: list[Chip] = [(name, "chosen" if i in taken else "idle") for i, name in enumerate(shown)]
+    if shown is not names:
+        row += [("…", "gap"), (names[-1], "chosen" if op.routing.k > chosen else "idle")]
+    if op.shared:
+        row.append(("shared", "always"))
+    return tuple(row)
 
 
 # ------------------------------------------------------------------------------------------- norms, embedding, heads

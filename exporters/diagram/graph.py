@@ -9,8 +9,12 @@ from typing import Literal
 Role = Literal["input", "embedding", "norm", "attention", "ffn", "layer", "head", "output", "sum", "fork"]
 """What a node is. `sum` is ⊕; `fork` is where a residual leaves the stream."""
 
-EdgeKind = Literal["stream", "residual", "memory", "tie"]
-"""stream: what flows up. residual: the skip connection. memory: the encoder's output. tie: two names of one tensor."""
+EdgeKind = Literal["stream", "residual", "memory", "table", "tie"]
+"""stream: what flows up. residual: the skip connection. memory: the encoder's output. table: what all layers look up. tie: two
+names of one tensor."""
+
+Chip = tuple[str, Literal["chosen", "idle", "always", "gap"]]
+"""A small box inside a box, and whether a token meets it."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,10 @@ class Node:
     times: int = 1
     #: In place of, or beside, the parameters: `tied`, `shared`.
     note: str = ""
+    #: Of the parameters, those that one token does not use.
+    idle: int = 0
+    #: Drawn in a row inside the box.
+    chips: tuple[Chip, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,14 @@ class Added:
 
 
 @dataclass(frozen=True)
+class Beside:
+    """A table beside the stream, which layers further up read; `reader` is the first of them."""
+
+    table: Node
+    reader: str
+
+
+@dataclass(frozen=True)
 class Parallel:
     """Branches side by side, each bottom to top."""
 
@@ -67,7 +83,7 @@ class Frame:
     items: tuple[Item, ...]
 
 
-Item = Node | Added | Parallel | Frame
+Item = Node | Added | Beside | Parallel | Frame
 
 
 @dataclass(frozen=True)
@@ -81,12 +97,13 @@ class Column:
 
 @dataclass(frozen=True)
 class Drawing:
-    """The whole picture. `total` is the model's number of parameters."""
+    """The whole picture. `total` is the model's number of parameters, `active` how many of them one token uses."""
 
     name: str
     title: str
     subtitle: tuple[str, ...]
     total: int
+    active: int
     columns: tuple[Column, ...]
     edges: tuple[Edge, ...]
 
@@ -109,6 +126,8 @@ def nodes_of(items: tuple[Item, ...]) -> Iterator[Node]:
                 yield item
             case Added():
                 yield from (item.sum, item.table, item.input)
+            case Beside():
+                yield item.table
             case Parallel():
                 yield from (node for branch in item.branches for node in branch)
             case Frame():

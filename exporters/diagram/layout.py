@@ -6,16 +6,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .facts import active
 from .geometry import (
     BOX,
+    CHIP,
     FACT,
     HALF,
     INPUT,
     LANE,
     MARK,
     PAD,
+    ROW,
     SIDE,
     SMALL,
+    TABLE,
     TIMES,
     TITLE,
     Layout,
@@ -23,7 +27,7 @@ from .geometry import (
     Text,
     extent,
 )  # fmt: skip
-from .graph import Added, Column, Drawing, Frame, Item, Node, Parallel, nodes_of
+from .graph import Added, Beside, Column, Drawing, Frame, Item, Node, Parallel, nodes_of
 from .route import Router
 from .text import lines, width
 
@@ -55,6 +59,14 @@ def _reach(items: Sequence[Item], side: int) -> float:
 
 def _depth(items: Sequence[Item]) -> int:
     return max((1 + _depth(i.items) for i in items if isinstance(i, Frame)), default=0)
+
+
+def _around(items: Sequence[Item], node: str) -> Sequence[Item]:
+    """The items of the innermost frame that holds a node."""
+    for item in items:
+        if isinstance(item, Frame) and any(n.id == node for n in nodes_of((item,))):
+            return _around(item.items, node)
+    return items
 
 
 def _half(items: Sequence[Item]) -> float:
@@ -104,6 +116,8 @@ class _Column:
                     y = self.node(item, y + self.gap(item), self.x, BOX)
                 case Added():
                     y = self.added(item, y)
+                case Beside():
+                    y = self.table(item, items, y)
                 case Parallel():
                     y = self.parallel(item, y)
                 case Frame():
@@ -130,9 +144,10 @@ class _Column:
             case "norm":
                 self.out.facts[node.id] = node.facts
                 return w, 20.0
-        rows = lines(node.facts, FACT, w - 16.0)
+        beside = width(active(node), FACT) + 12.0 if node.idle else 0.0
+        rows = lines(node.facts or ("",) * bool(node.idle), FACT, w - 20.0, beside)
         self.out.facts[node.id] = rows
-        return w, 22.0 + 12.0 * len(rows)
+        return w, 24.0 + ROW * len(rows) + (CHIP if node.chips else 0.0)
 
     def added(self, item: Added, y: float) -> float:
         """⊕ on the stream, the table beside it, and the table's input below that."""
@@ -147,6 +162,14 @@ class _Column:
         self.node(item.input, middle - h / 2 - INPUT - below, side, SIDE)
         self.last, self.beside = item.sum, middle + h / 2
         return max(top, middle + h / 2 - 8.0)
+
+    def table(self, item: Beside, items: Sequence[Item], y: float) -> float:
+        """A table between the stream's foot and its layers, below the lane in which it reaches its reader."""
+        x = self.x + self.side * (_half(_around(items, item.reader)) + LANE)
+        last = self.last
+        top = self.node(item.table, y + 12.0, x, TABLE)
+        self.last = last
+        return top - 4.0
 
     def parallel(self, item: Parallel, y: float) -> float:
         """Branches side by side; rows of equal height where they have equally many boxes."""

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from itertools import count
 
 from .dot import PALETTE, printable
-from .facts import human
+from .facts import active, counted
 from .graph import Drawing, Edge, Frame, Item, Node, nodes_of
 from .text import SEPARATOR
 
-ARROWS = {"stream": "-->", "residual": "-.->", "memory": "==>", "tie": "-.-"}
+ARROWS = {"stream": "-->", "residual": "-.->", "memory": "==>", "table": "-->", "tie": "-.-"}
 
 
 def mermaid(drawing: Drawing) -> str:
@@ -66,6 +66,6 @@ def _node(node: Node, name: str) -> str:
     if node.role == "sum":
         return f'{name}(("+"))'
     facts = SEPARATOR.join(node.facts)
-    params = " + ".join(t for t in (node.note, human(node.parameters) if node.parameters else "") if t)
+    params = SEPARATOR.join(t for t in (counted(node), active(node)) if t)
     text = "<br/>".join(t for t in (f"<b>{plain(node.title)}</b>", plain(facts), plain(params)) if t)
     return f'{name}(["{text}"])' if node.role in ("input", "output") else f'{name}["{text}"]'

@@ -10,9 +10,10 @@ from typing import Literal, get_args
 from archspec.errors import UsageError
 from archspec.ops.model import Model
 
-from .build import Level, draw
+from .build import draw
 from .dot import dot
 from .mermaid import mermaid
+from .pen import Level
 
 Format = Literal["svg", "png", "pdf", "dot", "mermaid"]
 FORMATS: tuple[Format, ...] = get_args(Format)

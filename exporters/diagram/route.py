@@ -1,5 +1,5 @@
 """The ways of the edges between what stands: streams straight up, residuals in a lane beside them, the encoder's output in
-the lane between two stacks, ties around the outside.
+the lane between two stacks, tables in a lane outside the residuals', ties around the outside.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ class Router:
                     self.residual(edge, a, b)
                 case "memory":
                     self.memory(edge, a, b)
+                case "table":
+                    self.draw(edge, (a.x, a.top), (a.x, b.y), b.side(self.side[edge.target]))
                 case "tie":
                     self.tie(edge, a, b)
 

@@ -19,13 +19,22 @@ def width(text: str, size: float, bold: bool = False) -> float:
     return em * size * (1.06 if bold else 1.0)
 
 
-def lines(facts: Iterable[str], size: float, room: float) -> tuple[str, ...]:
-    """Facts side by side, on as many lines as they need."""
+def lines(facts: Iterable[str], size: float, room: float, beside: float = 0.0) -> tuple[str, ...]:
+    """Facts side by side, on as many lines as they need; one that fits on no line is broken at its spaces.
+
+    `beside`: what something else takes of the first line.
+    """
     rows: list[str] = []
     for fact in facts:
         longer = f"{rows[-1]}{SEPARATOR}{fact}" if rows else fact
-        if rows and width(longer, size) <= room:
+        if rows and width(longer, size) <= room - beside * (len(rows) == 1):
             rows[-1] = longer
-        else:
-            rows.append(fact)
+            continue
+        first, *rest = fact.split(" ")
+        rows.append(first)
+        for word in rest:
+            if width(f"{rows[-1]} {word}", size) <= room - beside * (len(rows) == 1):
+                rows[-1] += f" {word}"
+            else:
+                rows.append(word)
     return tuple(rows)

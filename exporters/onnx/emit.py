@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import onnx_ir as ir
 
@@ -71,17 +70,16 @@ def emit(
     """
     g = Builder(model.name, dtype)
     run, scope = OnnxRun(g, model, part, weights, last_only), Bound(model)
-    words: Any = run  # those that only what is refused so far would say are not there yet
     memory = None
     keep = ["input_ids", "attention_mask"]
     if model.form == "encoder_decoder":
         keep += ["source_ids", "source_mask"]
         run.places.mask("source")
         if part != "cached":
-            memory = model.encode(words, scope, g.input("source_ids", INT64, ["batch", "source"]))
+            memory = model.encode(run, scope, g.input("source_ids", INT64, ["batch", "source"]))
     ids = g.input("input_ids", INT64, ["batch", "length"])
     run.places.mask("tokens")
-    out = model.forward(words, scope, ids, memory)
+    out = model.forward(run, scope, ids, memory)
     if part == "encoder":
         keep = ["source_ids", "source_mask"]
         for slot, value in run.kept.items():

@@ -32,6 +32,14 @@ class Builder:
         self.count = 0
 
     @contextmanager
+    def precise(self) -> Iterator[None]:
+        """Numbers and weights made inside are float32, or what the graph has if that is finer."""
+        saved = self.dtype
+        self.dtype = saved if saved == ir.DataType.DOUBLE else ir.DataType.FLOAT
+        yield
+        self.dtype = saved
+
+    @contextmanager
     def at(self, place: str) -> Iterator[None]:
         """Nodes made inside carry this place in their names."""
         saved, self.place = self.place, place

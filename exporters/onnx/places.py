@@ -6,17 +6,12 @@ token. Masks are measured in columns, so that a window spans a fixed number of t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import numpy as np
 import onnx_ir as ir
 
 from archspec.ops.leaves import Stream
-from archspec.ops.words import Counting, Mask
+from archspec.ops.words import Counting, Mask, Pool
 
 from .graph import INT64, Builder
-
-DOUBLE = ir.DataType.DOUBLE
 
 
 class Places:
@@ -69,6 +64,17 @@ class Places:
 
         return g.once(("keys", stream), make)
 
+    def shares(self, stream: Stream, pool: Pool) -> ir.Value:
+        """B T: what each token weighs in a pooled vector, 1 at one token or 1 / n at each."""
+        g, there = self.g, self.mask(stream)
+        n = g.op("ReduceSum", there, g.const([1]))  # B 1
+        if pool == "mean":
+            some = g.op("Cast", g.op("Max", n, g.const(1)), to=g.dtype.value)
+            return g.op("Div", g.op("Cast", there, to=g.dtype.value), some)
+        at = g.const(0) if pool == "first" else g.op("Sub", n, g.const(1))
+        here = g.op("Cast", g.op("Equal", self.positions(stream, "unpadded"), at), to=INT64.value)
+        return g.op("Cast", g.op("Mul", there, here), to=g.dtype.value)
+
 
 def allowed(g: Builder, places: Places, mask: Mask, queries: Stream, held: ir.Value | None) -> ir.Value:
     """B 1 T S: does query i see key j? `held`: how many past columns are at hand, where that may be fewer than all."""
@@ -101,14 +107,3 @@ def _conditions(g: Builder, mask: Mask, i: ir.Value, j: ir.Value) -> list[ir.Val
         chunk = g.const(mask.chunk)
         seen.append(g.op("Equal", g.op("Div", i, chunk), g.op("Div", j, chunk)))
     return seen
-
-
-def angles(g: Builder, positions: ir.Value, frequencies: Sequence[float]) -> tuple[ir.Value, ir.Value]:
-    """Cosine and sine of position · frequency, B T n: worked out in float64 and rounded once.
-
-    No table: every length is right to the last bit, and a file holds no number that its spec can give.
-    """
-    at = g.op("Cast", g.op("Unsqueeze", positions, g.const([2])), to=DOUBLE.value)
-    angle = g.op("Mul", at, g.const(frequencies, np.float64))
-    cos, sin = (g.op("Cast", g.op(f, angle), to=g.dtype.value) for f in ("Cos", "Sin"))
-    return cos, sin

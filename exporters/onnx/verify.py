@@ -12,14 +12,18 @@ import numpy as np
 import onnxruntime as ort
 import torch
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
+from torch import Tensor
 
 from archspec.errors import VerificationError
+from archspec.exporters.torch.cache import GrowingCache
 from archspec.exporters.torch.module import Transformer, build
 from archspec.ops.attention import Attention
 from archspec.ops.base import walk
 from archspec.ops.embedding import LearnedPositions
 from archspec.ops.model import Model
+from archspec.ops.rotary import Dynamic, LongRope
 
+from .choices import untouched, watched
 from .emit import by_token, parts, result
 from .graph import Array
 from .words import Weights
@@ -70,26 +74,42 @@ def verify(folder: Path, model: Model, module: Transformer, cases: Sequence[Case
         VerificationError: they are not equal, or ONNX Runtime refuses a graph.
     """
     files = parts(model)
-    requests = [request(model, _shortened(case, model), seed) for seed, case in enumerate(cases)]
+    shortened = [_shortened(case, model) for case in cases]
+    requests = [request(model, case, seed) for seed, case in enumerate(shortened)]
     with _evaluating(module):
-        wanted = [reference(module, r) for r in requests]
-    tolerance = max(FLOOR, TOLERANCE * float(np.std(np.concatenate([w.ravel() for w in wanted]))))
-    sofar = _Worst(tolerance)
+        wanted = [_wanted(module, r) for r in requests]
+        in_pieces = wanted
+        if growing(model):
+            in_pieces = [_wanted(module, r, case.cuts) for case, r in zip(shortened, requests, strict=True)]
+    spread = np.std(np.concatenate([want.ravel() for want, _ in wanted]))
+    sofar = _Worst(max(FLOOR, TOLERANCE * float(spread)))
     crossed: list[dict[str, Array]] = [{} for _ in requests]
     if "encoder" in files:
         encoder = Graph(folder / files["encoder"])
         crossed = [encoder.run(r) for r in requests]
     if "cached" in files:
         cached = Graph(folder / files["cached"])
-        for case, r, cross, want in zip(cases, requests, crossed, wanted, strict=True):
-            cuts = _shortened(case, model).cuts
-            got, columns = stepped(cached, r | cross, cuts, result(model)[0])
-            sofar.compare(f"{files['cached']}, read in pieces of {cuts}", got, want[:, columns], _rows(r, columns))
+        for case, r, cross, (want, clear) in zip(shortened, requests, crossed, in_pieces, strict=True):
+            got, columns = stepped(cached, r | cross, case.cuts, result(model)[0])
+            what = f"{files['cached']}, read in pieces of {case.cuts}"
+            sofar.compare(what, got, want[:, columns], clear[:, columns])
     whole = Graph(folder / files["logits"])
-    for r, want in zip(requests, wanted, strict=True):
-        every = range(want.shape[1]) if by_token(model) else None
-        sofar.compare(files["logits"], whole.run(r)[result(model)[0]], want, _rows(r, every))
-    return Verification(sofar.difference, tolerance, sofar.values, f"onnxruntime {ort.__version__}")
+    for r, (want, clear) in zip(requests, wanted, strict=True):
+        sofar.compare(files["logits"], whole.run(r)[result(model)[0]], want, clear)
+    return Verification(sofar.difference, sofar.tolerance, sofar.values, f"onnxruntime {ort.__version__}")
+
+
+def _wanted(module: Transformer, feed: Mapping[str, Array], cuts: Sequence[int] | None = None) -> tuple[Array, Array]:
+    """What PyTorch says, and which of it binds: B T where an output has a row for each token, B where it has not.
+
+    Padding does not, nor does what follows from a choice of experts that rounding decides.
+    """
+    model = module.op
+    with watched(module) as seen:
+        want = reference(module, feed, cuts)
+    tokens = torch.from_numpy(feed["attention_mask"] > 0)
+    clear = untouched(seen, tokens, causal=model.form == "decoder" and not _has_prefix(model))
+    return want, (clear if by_token(model) else (clear | ~tokens).all(1)).numpy()
 
 
 class Graph:
@@ -156,13 +176,11 @@ def request(model: Model, case: Case, seed: int) -> dict[str, Array]:
     }
 
 
-def reference(module: Transformer, feed: Mapping[str, Array]) -> Array:
-    """What PyTorch says to a request, whole."""
+def reference(module: Transformer, feed: Mapping[str, Array], cuts: Sequence[int] | None = None) -> Array:
+    """What PyTorch says to a request: whole, or read in pieces with a cache."""
     given: dict[str, Any] = {}
     model = module.op
     at = {name: torch.from_numpy(value) for name, value in feed.items()}
-    if model.main[1].embedding.token_types:
-        given["token_types"] = at["token_type_ids"]
     if _has_prefix(model):
         given["prefix_length"] = at["prefix_length"]
     if model.form == "encoder_decoder":
@@ -170,9 +188,27 @@ def reference(module: Transformer, feed: Mapping[str, Array]) -> Array:
         assert model.encoder is not None
         if model.encoder.embedding.token_types:
             given["source_types"] = at["source_token_type_ids"]
-    with torch.inference_mode():
-        out: Array = module(at["input_ids"], at["attention_mask"], **given).numpy()
+    if cuts is not None:
+        given["cache"] = GrowingCache()
+    pieces: list[Tensor] = []
+    start = 0
+    with torch.no_grad():
+        for n in cuts or (at["input_ids"].shape[1],):
+            here = slice(start, start + n)
+            if model.main[1].embedding.token_types:
+                given["token_types"] = at["token_type_ids"][:, here]
+            pieces.append(module(at["input_ids"][:, here], at["attention_mask"][:, : here.stop], **given))
+            start += n
+            if cuts is not None:
+                given = {name: value for name, value in given.items() if not name.startswith("source")}
+    out: Array = (torch.cat(pieces, 1) if cuts else pieces[0]).numpy()
     return out
+
+
+def growing(model: Model) -> bool:
+    """Do angles depend on how long a sequence is so far? Then a text in pieces is another one than the text as a whole."""
+    ropes = (getattr(op, "rope", None) for _, op, _ in walk(model))
+    return any(rope is not None and isinstance(rope.scaling, Dynamic | LongRope) for rope in ropes)
 
 
 def loaded(model: Model, weights: Weights) -> Transformer:
@@ -189,9 +225,8 @@ class _Worst:
     def __init__(self, tolerance: float) -> None:
         self.tolerance, self.difference, self.values = tolerance, 0.0, 0
 
-    def compare(self, what: str, got: Array, want: Array, rows: Array | None) -> None:
-        if rows is not None:
-            got, want = got[rows], want[rows]
+    def compare(self, what: str, got: Array, want: Array, rows: Array) -> None:
+        got, want = got[rows], want[rows]
         difference = float(np.abs(got - want).max(initial=0.0))
         if not difference <= self.tolerance:  # not a number fails as well
             raise VerificationError(
@@ -218,11 +253,6 @@ def _mask(batch: int, length: int, padded: bool, left: bool) -> Array:
     if padded and length > 2:
         mask[-1, slice(None, 2) if left else slice(-2, None)] = 0
     return mask
-
-
-def _rows(feed: Mapping[str, Array], columns: Sequence[int] | None) -> Array | None:
-    """B columns: those that hold a token; None where an output has no row per token."""
-    return None if columns is None else feed["attention_mask"][:, list(columns)] > 0
 
 
 def _kept(present: Array, dimension: str) -> Array:

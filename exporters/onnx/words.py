@@ -1,44 +1,47 @@
 """The words in ONNX, opset 23: a tensor is a value of the graph.
 
-Heads stay packed, B T H·C, until a word needs them apart: `Attention` and `RotaryEmbedding` read that form, so most graphs
-have no transposition at all. What passes need to know about a value, and could only guess from its nodes, is left in the
-value's `metadata_props`: `archspec.mask` and `archspec.rope`.
+What passes need to know about a value, and could only guess from its nodes, is left in the value's `metadata_props`:
+`archspec.mask`, `archspec.rope` and `archspec.attention`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import onnx_ir as ir
 
 from archspec.ops.bind import Bound, LeafRef, SlotRef
 from archspec.ops.leaves import Linear, Stream, Table, Vector
 from archspec.ops.model import Model
-from archspec.ops.words import Activation, Counting, Mask, Pool, Rope, Scores, Sinusoid
+from archspec.ops.words import (
+    Activation,
+    Alibi,
+    Buckets,
+    Counting,
+    Mask,
+    Pool,
+    Rope,
+    Routing,
+    Scores,
+    Sinusoid,
+    Temperature,
+    Words,
+)  # fmt: skip
 
+from . import attention, biases, experts, heads, norms, rotations
+from .activations import activated
 from .graph import INT64, Array, Builder
-from .places import Places, allowed, angles
+from .heads import Heads, X, apart, plain
+from .places import Places, allowed
 
 Part = Literal["cached", "logits", "encoder"]
 Weights = Callable[[str], Array]
 
 
-@dataclass(frozen=True)
-class Heads:
-    """B T H·C, to be read as B H T C."""
-
-    packed: ir.Value
-    heads: int
-
-
-X = ir.Value | Heads
-
-
-class OnnxRun:
-    """One walk over a model's bodies, which leaves a graph: `Words[X]`.
+class OnnxRun(Words[X]):
+    """One walk over a model's bodies, which leaves a graph.
 
     `weights` gives a stored tensor by its path, as it is stored: (out, in) for a linear. `part` says what the graph is for:
     `cached` takes the past and gives the present, `logits` sees whole sequences, `encoder` gives what `once` keeps.
@@ -52,6 +55,11 @@ class OnnxRun:
         #: Slot -> its value after this call, in order.
         self.present: dict[SlotRef, ir.Value] = {}
         self.kept: dict[SlotRef, ir.Value] = {}
+        #: Rows of a cache that may be trimmed -> a slot of so many, which says how many there are in a call.
+        self.trimming: dict[int, SlotRef] = {}
+        #: Experts chosen -> by what rule, among how many. The expert whose body is being walked.
+        self.routings: dict[ir.Value, tuple[Routing, int]] = {}
+        self.expert = 0
         #: Values whose keys stand on another stream than the queries that look at them.
         self.crossed: set[X] = set()
 
@@ -62,11 +70,26 @@ class OnnxRun:
         assert isinstance(leaf, Linear)
         path, x = f"{w.path}.weight", plain(x)
         stored = self.ties.get(path, path)
+        if leaf.experts is not None:
+            return self.expert_linear(x, leaf, stored, f"{w.path}.bias")
         if stored in self.tables:
             y = self.tied_linear(x, leaf, stored)
         else:
             y = self.g.op("MatMul", x, self.g.weight(stored, (leaf.inp, leaf.out), lambda: self.weights(stored).T))
         return self.g.op("Add", y, self.vector(f"{w.path}.bias", (leaf.out,))) if leaf.bias else y
+
+    def expert_linear(self, x: ir.Value, leaf: Linear, weight: str, bias: str) -> ir.Value:
+        """The linear of the expert whose body is being walked."""
+        assert leaf.experts is not None
+        stored, n = self.ties.get(bias, bias), leaf.experts
+        matrices = experts.weights_of(
+            self.g, weight, n, (leaf.inp, leaf.out), lambda: self.weights(weight), turned=True
+        )
+        y = self.g.op("MatMul", x, matrices[self.expert])
+        if not leaf.bias:
+            return y
+        vectors = experts.weights_of(self.g, stored, n, (leaf.out,), lambda: self.weights(stored))
+        return self.g.op("Add", y, vectors[self.expert])
 
     def tied_linear(self, x: ir.Value, leaf: Linear, table: str) -> ir.Value:
         """x times the token table, read as it lies: a Transpose node would be folded into a second copy of it."""
@@ -91,46 +114,22 @@ class OnnxRun:
 
     # ---- norms
 
-    def rms_norm(self, x: X, w: LeafRef | None, eps: float, shift: float) -> X:
-        def norm(x: ir.Value, weight: ir.Value, bias: ir.Value | None) -> ir.Value:
-            return self.g.op("RMSNormalization", x, weight, axis=-1, epsilon=eps)
+    def norm_vector(self, w: LeafRef | None, shift: float = 0.0) -> ir.Value | None:
+        """A norm's weight beside B T H C: (C) or (H C)."""
+        if w is None:
+            return None
+        assert isinstance(w.leaf, Vector)
+        shape = w.leaf.shape
+        return self.vector(w.path, shape if len(shape) == 1 else (shape[0], shape[2]), shift)
 
-        return self.normed(norm, x, w, None, shift)
+    def rms_norm(self, x: X, w: LeafRef | None, eps: float, shift: float) -> X:
+        return norms.rms_norm(self.g, x, self.norm_vector(w, shift), eps)
 
     def layer_norm(self, x: X, w: LeafRef | None, b: LeafRef | None, eps: float, shift: float, outside: bool) -> X:
-        def norm(x: ir.Value, weight: ir.Value, bias: ir.Value | None) -> ir.Value:
-            inputs = (x, weight, bias) if bias else (x, weight)
-            return self.g.op("LayerNormalization", *inputs, axis=-1, epsilon=eps)
-
-        def outside_norm(x: ir.Value, weight: ir.Value, bias: ir.Value | None) -> ir.Value:
-            g, last = self.g, self.g.const([-1])
-            centred = g.op("Sub", x, g.op("ReduceMean", x, last))
-            std = g.op("Sqrt", g.op("ReduceMean", g.op("Mul", centred, centred), last))
-            y = g.op("Mul", g.op("Div", centred, g.op("Add", std, g.number(eps))), weight)
-            return g.op("Add", y, bias) if bias else y
-
-        return self.normed(outside_norm if outside else norm, x, w, b, shift)
-
-    def normed(self, norm: Norm, x: X, w: LeafRef | None, b: LeafRef | None, shift: float) -> X:
-        """`norm(x, weight, bias)` over the last axis; each head by itself, and a weight for each head after it."""
-        rows = self.rows(x)
-        weight, bias = (self.vector(r.path, squeezed(r), s) if r else None for r, s in ((w, shift), (b, 0.0)))
-        if any(r and len(squeezed(r)) > 1 for r in (w, b)):
-            y = norm(rows, self.ones(rows), None)
-            y = self.g.op("Mul", y, weight) if weight else y
-            y = self.g.op("Add", y, bias) if bias else y
-        else:
-            y = norm(rows, weight or self.ones(rows), bias)
-        return self.like(x, y)
-
-    def ones(self, x: ir.Value) -> ir.Value:
-        """A weight of 1 for each channel: a single 1 is legal, and ONNX Runtime's fused norms do not take it."""
-        return self.g.op("Expand", self.g.number([1.0]), self.g.op("Shape", x, start=-1))
+        return norms.layer_norm(self.g, x, self.norm_vector(w, shift), self.norm_vector(b), eps, outside)
 
     def l2_norm(self, x: X, eps: float) -> X:
-        rows = self.rows(x)
-        length = self.g.op("Max", self.g.op("ReduceL2", rows, self.g.const([-1])), self.g.number(eps))
-        return self.like(x, self.g.op("Div", rows, length))
+        return norms.l2_norm(self.g, x, eps)
 
     # ---- shape
 
@@ -138,26 +137,13 @@ class OnnxRun:
         return Heads(plain(x), heads)
 
     def merge_heads(self, x: X) -> ir.Value:
-        if isinstance(x, Heads):
-            return x.packed
-        return self.g.op("Reshape", self.g.op("Transpose", x, perm=[0, 2, 1, 3]), self.g.const([0, 0, -1]))
+        return heads.merged(self.g, x)
 
-    def rows(self, x: X) -> ir.Value:
-        """... C with the channels of one head last: B T H C for packed heads."""
-        if not isinstance(x, Heads):
-            return x
-        split = self.g.const([0, 0, x.heads, -1])
-        return self.g.once(("rows", x), lambda: self.g.op("Reshape", x.packed, split))
+    def split(self, x: X, widths: tuple[int, ...]) -> Sequence[X]:
+        return heads.split(self.g, x, widths)
 
-    def like(self, x: X, rows: ir.Value) -> X:
-        """`rows`, which came from `self.rows(x)`, in the form of x."""
-        return Heads(self.g.op("Reshape", rows, self.g.const([0, 0, -1])), x.heads) if isinstance(x, Heads) else rows
-
-    def apart(self, x: X) -> ir.Value:
-        """B H T C"""
-        if not isinstance(x, Heads):
-            return x
-        return self.g.once(("apart", x), lambda: self.g.op("Transpose", self.rows(x), perm=[0, 2, 1, 3]))
+    def concat(self, a: X, b: X) -> Heads:
+        return heads.concat(self.g, a, b)
 
     # ---- elementwise
 
@@ -166,6 +152,19 @@ class OnnxRun:
 
     def mul(self, a: X, b: X) -> ir.Value:
         return self.g.op("Mul", plain(a), plain(b))
+
+    def mul_heads(self, x: X, g: X) -> X:
+        each = self.g.op("Unsqueeze", plain(g), self.g.const([3]))  # B T H 1
+        if isinstance(x, Heads):
+            return heads.like(self.g, x, self.g.op("Mul", heads.rows(self.g, x), each))
+        return self.g.op("Mul", x, self.g.op("Transpose", each, perm=[0, 2, 1, 3]))
+
+    def add_heads(self, x: X, w: LeafRef) -> ir.Value:
+        assert isinstance(w.leaf, Vector)
+        (h,) = w.leaf.shape
+        apart = self.g.op("Reshape", plain(x), self.g.const([0, 0, h, -1]))  # B T H C
+        y = self.g.op("Add", apart, self.vector(w.path, (h, 1)))
+        return self.g.op("Reshape", y, self.g.const([0, 0, -1]))
 
     def scale(self, x: X, by: float) -> ir.Value:
         return self.g.op("Mul", plain(x), self.g.number(by))
@@ -182,21 +181,7 @@ class OnnxRun:
         return self.g.op("Mul", self.g.op("Tanh", self.g.op("Div", plain(x), bound)), bound)
 
     def activate(self, x: X, kind: Activation) -> ir.Value:
-        g, x = self.g, plain(x)
-        match kind:
-            case "identity":
-                return x
-            case "relu_squared":
-                y = g.op("Relu", x)
-                return g.op("Mul", y, y)
-            case "gelu" | "gelu_tanh":
-                return g.op("Gelu", x, approximate="tanh" if kind == "gelu_tanh" else "none")
-            case "quick_gelu":
-                return g.op("Mul", x, g.op("Sigmoid", g.op("Mul", x, g.number(1.702))))
-            case "silu":
-                return g.op("Mul", x, g.op("Sigmoid", x))
-            case _:
-                return g.op({"relu": "Relu", "mish": "Mish", "tanh": "Tanh", "sigmoid": "Sigmoid"}[kind], x)
+        return activated(self.g, plain(x), kind)
 
     def dropout(self, x: X, p: float) -> X:
         return x
@@ -212,31 +197,22 @@ class OnnxRun:
         return self.g.input("token_type_ids", INT64, ["batch", "length"])
 
     def sinusoid(self, x: X, positions: X, table: Sinusoid, offset: int = 0) -> ir.Value:
-        g, at = self.g, plain(positions)
-        at = g.op("Add", at, g.const(offset)) if offset else at
-        cos, sin = angles(self.g, at, table.frequencies())
-        if table.halves:
-            both = g.op("Concat", sin, cos, axis=-1)
-        else:
-            pairs = [g.op("Unsqueeze", each, g.const([3])) for each in (sin, cos)]
-            both = g.op("Reshape", g.op("Concat", *pairs, axis=-1), g.const([0, 0, -1]))
-        if table.width % 2:
-            both = g.op("Slice", both, g.const([0]), g.const([table.width]), g.const([2]))
-        return g.op("Add", plain(x), both)
+        at = self.g.op("Add", plain(positions), self.g.const(offset)) if offset else plain(positions)
+        return self.g.op("Add", plain(x), rotations.waves(self.g, at, table))
 
     def rope(self, x: X, positions: X, rope: Rope) -> X:
-        def make() -> tuple[ir.Value, ir.Value]:
-            both = angles(self.g, plain(positions), rope.frequencies())
-            for value, name in zip(both, ("cos", "sin"), strict=True):
-                value.metadata_props["archspec.rope"] = f"{name} {rope}"
-            return both
-
-        tables = self.g.once(("rope", positions, rope), make)
+        tables = rotations.turns(self.g, plain(positions), rope)
         form = {"interleaved": int(rope.interleaved), "rotary_embedding_dim": rope.dim}
         if isinstance(x, Heads):
             packed = self.g.op("RotaryEmbedding", x.packed, *tables, num_heads=x.heads, **form)
             return Heads(packed, x.heads)
         return self.g.op("RotaryEmbedding", x, *tables, **form)
+
+    def temper(self, x: X, positions: X, temperature: Temperature) -> X:
+        by = rotations.temperature(self.g, plain(positions), temperature)  # B T 1
+        if isinstance(x, Heads):
+            return Heads(self.g.op("Mul", x.packed, by), x.heads)
+        return self.g.op("Mul", x, self.g.op("Unsqueeze", by, self.g.const([1])))
 
     # ---- attention
 
@@ -246,38 +222,77 @@ class OnnxRun:
         return self.g.input(slot_name(name, ref), self.g.dtype, ["batch", slot.heads, rows, slot.width])
 
     def past(self, ref: SlotRef) -> ir.Value:
+        if ref.slot.rows is not None:
+            self.trimming.setdefault(ref.slot.rows, ref)
         return self.slot("past", ref, trimmed("past", ref))
 
-    def mask(self, mask: Mask, queries: Stream, cache: SlotRef | None) -> ir.Value:
+    def mask(self, mask: Mask, queries: Stream) -> ir.Value:
         """B 1 T S; a cache that may be trimmed is as long as the past that is given."""
 
         def make() -> ir.Value:
             held = None
-            if cache and cache.slot.rows is not None:
-                held = self.g.op("Shape", self.past(cache), start=2, end=3)
+            if self.part == "cached" and mask.rows is not None:
+                held = self.g.op("Shape", self.past(self.trimming[mask.rows]), start=2, end=3)
             see = allowed(self.g, self.places, mask, queries, held)
             limit = f"window {mask.window}" if mask.window else f"chunk {mask.chunk}" if mask.chunk else "all"
             see.metadata_props["archspec.mask"] = f"{mask.keys} {mask.kind} {limit}"
             return see
 
-        return self.g.once(("mask", mask, queries, cache is not None), make)
+        return self.g.once(("mask", mask, queries), make)
 
-    def attend(self, q: X, k: X, v: X, scores: Scores, cache: tuple[Any, Any] | None = None) -> X:
-        mask = scores.mask
-        slots: tuple[SlotRef, ...] = cache if cache and self.part == "cached" else ()
-        see = self.mask(mask, "tokens" if k in self.crossed else mask.keys, slots[0] if slots else None)
-        options: dict[str, Any] = {"scale": scores.scale}
-        if scores.softcap:
-            options["softcap"] = scores.softcap
-        if isinstance(q, Heads) and isinstance(k, Heads) and isinstance(v, Heads):
-            ins = [q.packed, k.packed, v.packed]
-            options |= {"q_num_heads": q.heads, "kv_num_heads": k.heads}
-        else:
-            ins = [self.apart(x) for x in (q, k, v)]
+    def bias(self, see: ir.Value, scores: Scores, table: LeafRef | None) -> ir.Value | None:
+        """H T S, where there is one."""
+        match scores.bias:
+            case Alibi() as bias:
+                return biases.alibi(self.g, see, bias, scores.scale)
+            case Buckets(count=count) as bias:
+                assert table is not None
+                assert isinstance(table.leaf, Table)
+                path = f"{table.path}.weight"
+                stored, shape = self.ties.get(path, path), (table.leaf.width, count)
+                turned = self.g.weight(stored, shape, lambda: self.weights(stored).T)
+                return biases.bucketed(self.g, see, bias, turned)
+        return None
+
+    def attend(
+        self,
+        q: X,
+        k: X,
+        v: X,
+        scores: Scores,
+        cache: tuple[SlotRef, SlotRef] | None = None,
+        *,
+        table: LeafRef | None = None,
+        sinks: LeafRef | None = None,
+    ) -> X:
+        g, slots = self.g, cache if cache and self.part == "cached" else ()
         past = [self.past(slot) for slot in slots]
-        out, *present = self.g.nodes("Attention", 3 if past else 1, *ins, see, *past, **options)
+        see = self.mask(scores.mask, "tokens" if k in self.crossed else scores.mask.keys)
+        bias = self.bias(see, scores, table)
+        if sinks is not None:
+            assert isinstance(q, Heads)
+            assert isinstance(k, Heads)
+            keys, values = (self.extended(x, slot) for x, slot in zip((k, v), slots or (None, None), strict=True))
+            added = biases.biased(g, see, g.number(0.0) if bias is None else bias)
+            logits = self.vector(sinks.path, (1, q.heads, 1, 1))
+            return attention.with_sinks(g, q, keys, values, k.heads, added, scores, logits)
+        seen = see if bias is None else biases.biased(g, see, bias)
+        out, present = attention.fused(g, q, k, v, seen, scores, past)
         self.present |= dict(zip(slots, present, strict=True))
-        return Heads(out, q.heads) if isinstance(q, Heads) and "q_num_heads" in options else out
+        return out
+
+    def extended(self, x: X, slot: SlotRef | None) -> ir.Value:
+        """B K S C: what the slot holds before x, which it holds from now on."""
+        if slot is None:
+            return apart(self.g, x)
+        self.present[slot] = self.g.op("Concat", self.past(slot), apart(self.g, x), axis=2)
+        return self.present[slot]
+
+    def remember(self, x: X, slot: SlotRef) -> X:
+        if self.part != "cached":
+            return x
+        rows = self.extended(x, slot)
+        return rows if slot.slot.heads > 1 else Heads(self.g.op("Squeeze", rows, self.g.const([1])), 1)
 
     def once(self, slots: Sequence[SlotRef], make: Callable[[], Sequence[X]]) -> Sequence[X]:
         if self.part == "cached":
@@ -285,9 +300,31 @@ class OnnxRun:
         else:
             made = make()
         if self.part == "encoder":
-            self.kept |= {slot: self.apart(x) for slot, x in zip(slots, made, strict=True)}
+            self.kept |= {slot: apart(self.g, x) for slot, x in zip(slots, made, strict=True)}
         self.crossed |= set(made)
         return made
+
+    # ---- experts
+
+    def route(self, x: X, w: LeafRef, bias: LeafRef | None, routing: Routing) -> tuple[ir.Value, ir.Value]:
+        g, leaf, dtype = self.g, w.leaf, self.g.dtype
+        assert isinstance(leaf, Linear)
+        with g.precise():
+            logits = self.linear(plain(x) if g.dtype == dtype else g.op("Cast", plain(x), to=g.dtype.value), w)
+            selection = self.vector(bias.path, (leaf.out,)) if bias else None
+            weights, chosen = experts.routed(g, logits, selection, routing, leaf.out)
+            weights = weights if g.dtype == dtype else g.op("Cast", weights, to=dtype.value)
+        self.routings[chosen] = routing, leaf.out
+        return weights, chosen
+
+    def experts(self, x: X, weights: X, chosen: X, on_input: bool, body: Callable[[X], X]) -> ir.Value:
+        routing, count = self.routings[plain(chosen)]
+
+        def one(expert: int, rows: ir.Value) -> ir.Value:
+            self.expert = expert
+            return plain(body(rows))
+
+        return experts.mixed(self.g, plain(x), plain(weights), plain(chosen), routing, count, on_input, one)
 
     # ---- the ends of a model
 
@@ -295,18 +332,10 @@ class OnnxRun:
         return self.g.last(plain(x), self.g.const([1]), 1) if self.last_only else plain(x)
 
     def pool(self, x: X, kind: Pool, stream: Stream) -> ir.Value:
-        """Every kind is a weighted sum over tokens: its weights are 1 at one token, or 1 / n at each."""
-        g, there = self.g, self.places.mask(stream)  # B T
-        n = g.op("ReduceSum", there, g.const([1]))  # B 1
-        if kind == "mean":
-            some = g.op("Cast", g.op("Max", n, g.const(1)), to=g.dtype.value)
-            weights = g.op("Div", g.op("Cast", there, to=g.dtype.value), some)
-        else:
-            at = g.const(0) if kind == "first" else g.op("Sub", n, g.const(1))
-            here = g.op("Cast", g.op("Equal", self.positions(stream), at), to=INT64.value)
-            weights = g.op("Cast", g.op("Mul", there, here), to=g.dtype.value)
-        rows = g.op("MatMul", g.op("Unsqueeze", weights, g.const([1])), plain(x))  # B 1 D
-        return g.op("Squeeze", rows, g.const([1]))
+        """Every kind is a weighted sum over tokens."""
+        g = self.g
+        shares = g.op("Unsqueeze", self.places.shares(stream, kind), g.const([1]))  # B 1 T
+        return g.op("Squeeze", g.op("MatMul", shares, plain(x)), g.const([1]))
 
     # ---- structure
 
@@ -317,23 +346,8 @@ class OnnxRun:
         return x
 
 
-Norm = Callable[[ir.Value, ir.Value, ir.Value | None], ir.Value]
-
-
-def plain(x: X) -> ir.Value:
-    """A tensor that was never split into heads."""
-    assert isinstance(x, ir.Value), "heads where a whole tensor is meant"
-    return x
-
-
-def squeezed(ref: LeafRef) -> tuple[int, ...]:
-    """The shape of a vector beside B T H C: (C) or (H C)."""
-    assert isinstance(ref.leaf, Vector)
-    return tuple(n for i, n in enumerate(ref.leaf.shape) if len(ref.leaf.shape) == 1 or i != 1)
-
-
 def slot_name(name: str, ref: SlotRef) -> str:
-    """past.3.key for the slot decoder.layers.3.attention.key."""
+    """past.3.key for the slot decoder.layers.3.attention.key, past.3.latent for its latent."""
     layer, slot = re.fullmatch(r"\w+\.layers\.(\d+)\.\w+\.(\w+)", ref.path).groups()  # type: ignore[union-attr]
     return f"{name}.{layer}.{slot}"
 

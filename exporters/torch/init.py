@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from math import sqrt
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -13,16 +14,19 @@ from archspec.ops.base import Tensor as Stored
 from archspec.ops.leaves import Linear, Table, Vector
 from archspec.ops.model import Model
 
+if TYPE_CHECKING:
+    from .module import Transformer
+
 Init = NormalInit | XavierInit | FanInInit
 
 
 @torch.no_grad()
-def initialise(module: nn.Module, model: Model, init: Init, seed: int | None) -> None:
+def initialise(module: Transformer, model: Model, init: Init, seed: int | None) -> None:
     """Fills every stored tensor. A seed makes it repeatable and leaves the global generator alone; None draws from that."""
     device = next(module.parameters()).device
     generator = None if seed is None else torch.Generator(device).manual_seed(seed)
     for stored in model.tensors():
-        target = module.get_parameter(stored.path)
+        target = module.tensor(stored.path)
         drawn = target if target.dtype == torch.float32 else torch.empty_like(target, dtype=torch.float32)
         _fill(drawn, stored, init, _depth(model, stored), generator)
         if drawn is not target:

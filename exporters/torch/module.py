@@ -1,7 +1,7 @@
 """The built model: an ordinary `nn.Module` tree, named by the operations' paths.
 
-Leaves are `nn.Linear`, `nn.Embedding` and `nn.Parameter`; every other module runs its operation's body with itself as the
-scope. Nothing of a call lives in the tree.
+Leaves are `nn.Linear` (`StackedLinear` in a mixture of experts), `nn.Embedding`, `nn.Parameter` and buffers; every other
+module runs its operation's body with itself as the scope. Nothing of a call lives in the tree.
 """
 
 from __future__ import annotations
@@ -23,22 +23,26 @@ from archspec.ops.leaves import Leaf, Linear, Stream, Table, Vector
 from archspec.ops.model import Model
 
 from .cache import Cache
+from .experts import StackedLinear
 from .init import Init, initialise
 from .places import Places, tokens
-from .tables import frequency_tables
+from .tables import constant_tables
 from .words import TorchRun
 
 DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "float64")}
 
 
-def _leaf(leaf: Leaf) -> nn.Module | nn.Parameter:
+def _leaf(leaf: Leaf) -> nn.Module | Tensor:
     match leaf:
-        case Linear():
+        case Linear(experts=None):
             return nn.Linear(leaf.inp, leaf.out, leaf.bias)
+        case Linear(experts=int(experts)):
+            return StackedLinear(experts, leaf.inp, leaf.out, leaf.bias)
         case Table():
             return nn.Embedding(leaf.rows, leaf.width)
         case Vector():
-            return nn.Parameter(torch.empty(leaf.shape))
+            x = torch.empty(leaf.shape)
+            return nn.Parameter(x) if leaf.trained else nn.Buffer(x)
 
 
 class _Scope(nn.Module):
@@ -76,10 +80,10 @@ class Transformer(_Scope):
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
-        self.tables = frequency_tables(model, torch.device("meta"))
+        self.tables = constant_tables(model, torch.device("meta"))
         self._takes = _Takes(model)
         for tied, stored in model.ties.items():
-            self._put(tied, self.get_parameter(stored))
+            self._put(tied, self.tensor(stored))
         self._retabulate()
 
     # ---- one call
@@ -151,10 +155,16 @@ class Transformer(_Scope):
 
     # ---- weights
 
-    def stored(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """(path, parameter) of every tensor once, in the order of `Model.tensors()`: what a weights file holds."""
+    def tensor(self, path: str) -> Tensor:
+        """The parameter or buffer at a path."""
+        owner, _, name = path.rpartition(".")
+        found: Tensor = getattr(self.get_submodule(owner), name)
+        return found
+
+    def stored(self) -> Iterator[tuple[str, Tensor]]:
+        """(path, parameter or buffer), every one once, in the order of `Model.tensors()`: what a weights file holds."""
         for tensor in self.op.tensors():
-            yield tensor.path, self.get_parameter(tensor.path)
+            yield tensor.path, self.tensor(tensor.path)
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
         """As in `nn.Module`; tied tensors may be left out, and stay tied."""
@@ -170,23 +180,24 @@ class Transformer(_Scope):
         return self
 
     def _retabulate(self) -> None:
-        """Frequencies move with the weights and keep their dtype, which no buffer would."""
+        """Tables move with the weights and keep their dtype, which no buffer would."""
         device = next(self.parameters()).device
         if any(table.device != device for table in self.tables.values()):
-            self.tables = frequency_tables(self.op, device)
+            self.tables = constant_tables(self.op, device)
 
     @contextmanager
     def _keeping_ties(self) -> Iterator[None]:
         """What was one tensor before is one tensor after: `to_empty` and assignment make a new one for each name."""
-        held = dict(self.named_parameters(remove_duplicate=False))
+        held: dict[str, Tensor] = dict(self.named_parameters(remove_duplicate=False))
+        held |= dict(self.named_buffers(remove_duplicate=False))
         one = [(a, b) for a, b in self.op.ties.items() if a in held and held.get(b) is held[a]]
         yield
         for tied, stored in one:
-            self._put(tied, self.get_parameter(stored))
+            self._put(tied, self.tensor(stored))
 
-    def _put(self, path: str, parameter: nn.Parameter) -> None:
+    def _put(self, path: str, x: Tensor) -> None:
         owner, _, name = path.rpartition(".")
-        setattr(self.get_submodule(owner), name, parameter)
+        setattr(self.get_submodule(owner), name, x)
 
 
 class _Takes:

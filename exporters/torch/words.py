@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -11,11 +11,16 @@ from torch import Tensor, nn
 
 from archspec.ops.bind import SlotRef
 from archspec.ops.leaves import Stream
-from archspec.ops.words import Activation, Counting, Mask, Pool, Rope, Scores, Sinusoid
+from archspec.ops.words import Activation, Counting, Mask, Pool, Rope, Routing, Scores, Sinusoid, Temperature
 
+from .attention import allowed, distance_bias, masked, plain_form, spelt_out
 from .cache import Cache
+from .experts import Grouping, StackedLinear, route
 from .places import Places
+from .precision import full
 from .tables import Tables, rotate, turns, waves
+
+Made = TypeVar("Made")
 
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -27,14 +32,9 @@ ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "mish": F.mish,
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
+    "softplus": F.softplus,
     "identity": lambda x: x,
 }
-_HALF = (torch.bfloat16, torch.float16)
-
-
-def full(x: Tensor) -> Tensor:
-    """x in float32 where it is half: what statistics and softmax are taken of."""
-    return x.float() if x.dtype in _HALF else x
 
 
 class TorchRun:
@@ -54,13 +54,22 @@ class TorchRun:
         self.tables, self.places, self.cache = tables, places, cache
         self.types, self.prefix_length = types or {}, prefix_length
         self.last_only, self.training = last_only, training
-        self._turns: list[tuple[Rope, Tensor, tuple[Tensor, Tensor]]] = []
-        self._seen: dict[tuple[Mask, bool, bool], tuple[Tensor | None, bool]] = {}
+        self.group: Grouping | None = None
+        self._memo: list[tuple[Hashable, object, Any]] = []
+
+    def made(self, what: Hashable, of: object, make: Callable[[], Made]) -> Made:
+        """What `make` gave for this once a call; `of` is compared by identity."""
+        for key, source, value in self._memo:
+            if source is of and key == what:
+                return value  # type: ignore[no-any-return]
+        value = make()
+        self._memo.append((what, of, value))
+        return value
 
     # ---- weights
 
-    def linear(self, x: Tensor, w: nn.Linear) -> Tensor:
-        return w(x)  # type: ignore[no-any-return]
+    def linear(self, x: Tensor, w: nn.Linear | StackedLinear) -> Tensor:
+        return w(x) if self.group is None else w(x, self.group)  # type: ignore[no-any-return]
 
     def embedding(self, ids: Tensor, w: nn.Embedding, offset: int = 0) -> Tensor:
         return w(ids + offset if offset else ids)  # type: ignore[no-any-return]
@@ -95,6 +104,12 @@ class TorchRun:
     def merge_heads(self, x: Tensor) -> Tensor:
         return x.transpose(1, 2).flatten(2)
 
+    def split(self, x: Tensor, widths: tuple[int, ...]) -> Sequence[Tensor]:
+        return x.split(widths, -1)
+
+    def concat(self, a: Tensor, b: Tensor) -> Tensor:
+        return torch.cat((a, b.expand(-1, a.shape[1], -1, -1)), -1)
+
     # ---- elementwise
 
     def add(self, a: Tensor, b: Tensor) -> Tensor:
@@ -102,6 +117,12 @@ class TorchRun:
 
     def mul(self, a: Tensor, b: Tensor) -> Tensor:
         return a * b
+
+    def mul_heads(self, x: Tensor, g: Tensor) -> Tensor:
+        return x * g.transpose(1, 2).unsqueeze(-1)
+
+    def add_heads(self, x: Tensor, w: Tensor) -> Tensor:
+        return (x.unflatten(-1, (w.shape[0], -1)) + w.unsqueeze(-1)).flatten(-2)
 
     def scale(self, x: Tensor, by: float) -> Tensor:
         return x * by
@@ -134,57 +155,94 @@ class TorchRun:
         return x + waves(table, self.tables[table], positions + offset, x.dtype)
 
     def rope(self, x: Tensor, positions: Tensor, rope: Rope) -> Tensor:
-        cos, sin = self._turned(rope, positions, x.dtype)
+        cos, sin = self.made(rope, positions, lambda: turns(rope, self.tables[rope], positions, x.dtype))
         if rope.dim == x.shape[-1]:
             return rotate(x, cos, sin, rope.interleaved)
         turned, rest = x[..., : rope.dim], x[..., rope.dim :]
         return torch.cat((rotate(turned, cos, sin, rope.interleaved), rest), -1)
 
-    def _turned(self, rope: Rope, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        for made, at, table in self._turns:
-            if at is positions and made == rope:
-                return table
-        table = turns(rope, self.tables[rope], positions, dtype)
-        self._turns.append((rope, positions, table))
-        return table
+    def temper(self, x: Tensor, positions: Tensor, temperature: Temperature) -> Tensor:
+        return x * self.made(temperature, positions, lambda: _tempers(temperature, positions).to(x.dtype))
 
     # ---- attention
 
     def attend(
-        self, q: Tensor, k: Tensor, v: Tensor, scores: Scores, cache: tuple[SlotRef, SlotRef] | None = None
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        scores: Scores,
+        cache: tuple[SlotRef, SlotRef] | None = None,
+        *,
+        table: nn.Embedding | None = None,
+        sinks: Tensor | None = None,
     ) -> Tensor:
-        kept = cache is not None and self.cache is not None
-        if cache is not None and self.cache is not None:
-            k, v = self.cache.append(cache[0], k), self.cache.append(cache[1], v)
+        if cache is not None:
+            k, v = self.remember(k, cache[0]), self.remember(v, cache[1])
         p = scores.dropout if self.training else 0.0
-        if scores.softcap is not None:  # no fused kernel bends scores
-            return _capped(q, k, v, self.seen(scores.mask, kept, explicit=True)[0], scores, p)
-        see, causal = self.seen(scores.mask, kept)
+        explicit = scores.softcap is not None or sinks is not None  # no fused kernel bends scores
+        if scores.bias is not None:
+            see, causal = self.biased(scores, table, full(q).dtype if explicit else q.dtype), False
+        else:
+            see, causal = self.seen(scores.mask, explicit)
+        if explicit:
+            return spelt_out(q, k, v, see, scores, sinks, p)
         grouped = q.shape[1] != k.shape[1]
         return F.scaled_dot_product_attention(q, k, v, see, p, causal, scale=scores.scale, enable_gqa=grouped)
 
-    def seen(self, mask: Mask, kept: bool, explicit: bool = False) -> tuple[Tensor | None, bool]:
+    def seen(self, mask: Mask, explicit: bool = False) -> tuple[Tensor | None, bool]:
         """Who sees whom, B 1 T S, or None for everyone; and, unless `explicit`, whether it is "causal, T = S" instead."""
-        key = mask, kept, explicit
-        if key not in self._seen:
-            self._seen[key] = self._see(mask, kept, explicit)
-        return self._seen[key]
+        return self.made((mask, explicit), None, lambda: self._see(mask, explicit))
 
-    def _see(self, mask: Mask, kept: bool, explicit: bool) -> tuple[Tensor | None, bool]:
-        places = self.places[mask.keys]
+    def _see(self, mask: Mask, explicit: bool) -> tuple[Tensor | None, bool]:
         prefix = self.prefix_length if mask.kind == "prefix" else None
-        if places.mask is None and isinstance(places.past, int):  # every key is there: the forms with a faster kernel
-            if mask.kind == "full" and mask.window is None and mask.chunk is None:
-                return None, False
-            if mask.kind == "causal" and mask.chunk is None and places.length == 1:
-                return None, False
-            if not explicit and mask.kind != "full" and prefix is None and places.past == 0 and _wide(mask, places):
-                return None, True
-        columns = self.cache.columns(mask.rows) if kept and self.cache is not None else places.columns
-        return _allowed(mask, places.queries(), places.keys(columns), prefix).unsqueeze(1), False
+        if form := plain_form(mask, self.places[mask.keys], prefix, explicit):
+            return form
+        return allowed(mask, *self._sides(mask), prefix).unsqueeze(1), False
+
+    def _sides(self, mask: Mask) -> tuple[Tensor, Tensor]:
+        """B T, B S: where queries and keys stand."""
+        places = self.places[mask.keys]
+        kept = self.cache is not None and mask.keys == "tokens"
+        columns = self.cache.columns(mask.rows) if self.cache is not None and kept else places.columns
+        return places.queries(), places.keys(columns)
+
+    def biased(self, scores: Scores, table: nn.Embedding | None, dtype: torch.dtype) -> Tensor:
+        """B H T S: what is added to the scores, the mask in it. Layers with one table share it."""
+        assert scores.bias is not None
+        constants = self.tables[scores.bias]
+
+        def make() -> Tensor:
+            queries, keys = self._sides(scores.mask)
+            ahead = keys.unsqueeze(1) - queries.unsqueeze(2)
+            return masked(distance_bias(scores, ahead, constants, table).to(dtype), self.seen(scores.mask, True)[0])
+
+        return self.made((scores, dtype), table.weight if table else None, make)
+
+    def remember(self, x: Tensor, slot: SlotRef) -> Tensor:
+        return x if self.cache is None else self.cache.append(slot, x)
 
     def once(self, slots: Sequence[SlotRef], make: Callable[[], Sequence[Tensor]]) -> Sequence[Tensor]:
         return make() if self.cache is None else self.cache.once(slots, make)
+
+    # ---- experts
+
+    def route(self, x: Tensor, w: nn.Linear, bias: Tensor | None, routing: Routing) -> tuple[Tensor, Tensor]:
+        return route(x, w, bias, routing)
+
+    def experts(
+        self, x: Tensor, weights: Tensor, chosen: Tensor, on_input: bool, body: Callable[[Tensor], Tensor]
+    ) -> Tensor:
+        k = chosen.shape[-1]
+        expert, order = chosen.flatten().sort(stable=True)
+        rows = x.flatten(0, -2).index_select(0, order // k)  # B·T·k D, by expert
+        if on_input:
+            rows = rows * weights.flatten()[order].unsqueeze(1).to(x.dtype)
+        self.group = Grouping(expert)
+        rows = body(rows)
+        self.group = None
+        y = rows.index_select(0, order.argsort()).unflatten(0, chosen.shape)  # B T k D
+        return (y if on_input else y * weights.unsqueeze(-1).to(x.dtype)).sum(-2)
 
     # ---- the ends of a model
 
@@ -225,35 +283,10 @@ def _mean(x: Tensor, tokens: Tensor) -> Tensor:
     return ((full(x) * weight).sum(1) / weight.sum(1).clamp(min=1)).to(x.dtype)
 
 
-def _wide(mask: Mask, places: Places) -> bool:
-    """Does neither window nor chunk cut anything off? Not asked while tracing, where a length may stand for any other."""
-    limit = mask.window or mask.chunk
-    return limit is None or (not torch.compiler.is_compiling() and places.length <= limit)
-
-
-def _allowed(mask: Mask, queries: Tensor, keys: Tensor, prefix: Tensor | None) -> Tensor:
-    """B T, B S places (-1: no key) -> B T S bool, sizes of 1 where nothing depends on them."""
-    i, j = queries.unsqueeze(2), keys.unsqueeze(1)
-    see = j >= 0
-    if mask.kind != "full":
-        near = j <= i
-        see = see & (near if prefix is None else near | (j < prefix[:, None, None]))
-    if mask.window is not None:
-        see = see & ((i - j).abs() <= mask.window if mask.kind == "full" else i - j < mask.window)
-    if mask.chunk is not None:
-        see = see & (i // mask.chunk == j // mask.chunk)
-    return see
-
-
-def _capped(q: Tensor, k: Tensor, v: Tensor, see: Tensor | None, scores: Scores, p: float) -> Tensor:
-    """Attention spelt out: scores in float32 at least, query heads of one key head as more rows of it."""
-    assert scores.softcap is not None
-    b, h, t, c = q.shape
-    q = q.reshape(b, k.shape[1], -1, c)  # B K H/K·T C
-    s = full(q @ k.transpose(2, 3)) * scores.scale  # B K H/K·T S
-    s = torch.tanh(s / scores.softcap) * scores.softcap
-    s = s.view(b, h, t, -1)
-    if see is not None:  # the lowest number, not -inf: a row that sees nobody stays finite
-        s = s.masked_fill(~see, torch.finfo(s.dtype).min)
-    a = F.dropout(s.softmax(-1).to(v.dtype), p) if p else s.softmax(-1).to(v.dtype)
-    return (a.view(b, k.shape[1], -1, k.shape[2]) @ v).view(b, h, t, -1)
+def _tempers(temperature: Temperature, positions: Tensor) -> Tensor:
+    """B T -> B 1 T 1"""
+    at = (positions + temperature.offset).clamp(min=0)  # padding is at -1
+    turns = at.to(torch.float64) / temperature.period
+    if temperature.power:
+        return (1.0 + turns).pow(temperature.slope)[:, None, :, None]
+    return (1.0 + temperature.slope * torch.log1p(turns.floor()))[:, None, :, None]

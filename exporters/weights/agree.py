@@ -13,6 +13,7 @@ from archspec.errors import SpecError, WeightsError
 from archspec.ops.model import Model
 from archspec.ops.record import Record
 
+from .config import Ledger
 from .faults import in_runs
 from .maps import Family
 from .source import Weights
@@ -25,28 +26,31 @@ SEEN_IN_TENSORS = ("bias", "tied", "owners")
 SILENT = ("sublayers", "f")
 
 
-def disagreements(family: Family, model: Model, source: Weights, context_length: int | None) -> list[str]:
-    """Sentences about everything in which the checkpoint's config or metadata and the model differ."""
+def disagreements(
+    family: Family, model: Model, source: Weights, context_length: int | None
+) -> tuple[list[str], tuple[str, ...]]:
+    """Sentences about everything in which the checkpoint's config or metadata and the model differ; and the keys left unread."""
     if family.read is None or not source.metadata:
-        return []
+        return [], ()
+    ledger = Ledger(source.metadata, source.shapes)
     try:
-        stated = family.read(source.metadata, source.shapes)
+        stated = family.read(ledger)
         expected = _model(stated, model)
     except WeightsError as error:
-        return [f"{_origin(source)}: {error.message}"]
+        return [f"{_origin(source)}: {error.message}"], ()
     found = differences(model, expected, NO_FUNCTION + SEEN_IN_TENSORS)
     lines = in_runs(f"{path} is {ours} in the spec and {theirs} in {_origin(source)}" for path, ours, theirs in found)
     longest = stated.get("context_length")
     if context_length and longest and context_length > longest:
         lines.append(f"context_length is {context_length} in the spec and {longest} in {_origin(source)}")
-    return lines
+    return lines, () if family.format == "gguf" else tuple(ledger.unread())
 
 
 def must_say(family: Family, config: Mapping[str, Any], model: Model) -> None:
     """Raises `WeightsError` where the config, read back, is another model."""
     if family.read is None:
         raise WeightsError(f"{family.name} has no config.")
-    expected = _model(family.read(config, ()), model)
+    expected = _model(family.read(Ledger(config)), model)
     found = list(differences(model, expected, NO_FUNCTION))
     if found:
         lines = in_runs(f"{path} is {ours}, the {family.name} form has {theirs}" for path, ours, theirs in found)

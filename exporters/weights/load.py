@@ -33,6 +33,8 @@ class LoadReport:
     unused: tuple[str, ...]
     #: Masks and tables in the file that are computed, not learned.
     buffers: tuple[str, ...]
+    #: Keys of the config that nothing has read (`archspec import` refuses them; here the spec is at hand and says what is built).
+    unread: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """The report as text."""
@@ -44,6 +46,8 @@ class LoadReport:
             out.append(f"not part of this model's head, unused: {', '.join(self.unused)}")
         if self.buffers:
             out.append(f"computed, not weights: {', '.join(self.buffers)}")
+        if self.unread:
+            out.append(f"of the config, held against nothing: {', '.join(self.unread)}")
         return out
 
 
@@ -56,7 +60,8 @@ def read_into(model: Model, source: Weights, module: nn.Module, context_length: 
     """
     found = choose(model, source)
     faults = Faults()
-    faults.disagreeing += disagreements(found.family, model, source, context_length)
+    disagreeing, unread = disagreements(found.family, model, source, context_length)
+    faults.disagreeing += disagreeing
     faults.nameless += found.nameless
     given = [_available(e, found, model, source) for e in found.entries]
     for entry in given:
@@ -74,20 +79,18 @@ def read_into(model: Model, source: Weights, module: nn.Module, context_length: 
             for path, tensor in zip(entry.paths, tensors, strict=True):
                 conversions[_copy(tensor, targets[path], stored)] += 1
     conversions.pop("", None)
-    return LoadReport(found.family.name, sum(len(e.ours) for e in given), dict(conversions), unused, buffers)
+    return LoadReport(found.family.name, sum(len(e.ours) for e in given), dict(conversions), unused, buffers, unread)
 
 
 def choose(model: Model, source: Weights) -> Plan:
     """The map for a checkpoint: by the names of its tensors, among those that its config allows where there is one."""
     legal = [f for f in FAMILIES if f.format in source.formats]
-    plans = recognise(legal, model, source.shapes)
     kind = source.metadata.get("model_type") or source.metadata.get("general.architecture")
-    if kind and all(p.family.format != "archspec" for p in plans):
-        named = [f for f in legal if kind in f.types]
-        if not named:
-            known = sorted({t for f in legal for t in f.types})
-            raise WeightsError(f"{source.path}: there is no name map for `{kind}`.", f"known: {', '.join(known)}")
-        plans = recognise(named, model, source.shapes)
+    named = [f for f in legal if kind in f.types or f.format == "archspec"] if kind else legal
+    plans = recognise(named, model, source.shapes)
+    if not plans and kind and all(f.format == "archspec" for f in named):
+        known = sorted({t for f in legal for t in f.types})
+        raise WeightsError(f"{source.path}: there is no name map for `{kind}`.", f"known: {', '.join(known)}")
     if len(plans) == 1:
         return plans[0]
     if plans:

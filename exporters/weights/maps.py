@@ -1,8 +1,10 @@
 """Name maps between checkpoints and our paths, as data that works in both directions.
 
 A rule says `our paths ↔ their names` and the steps between them. In a pattern `{i}` is a layer's index and `*` is `weight` or
-`bias`. A rule applies where the model has all its paths, so one table serves models with and without biases, q/k norms and
-the like. To add a family is to add one `Family` to `families.py`.
+`bias`; a field that only their pattern has, `{e}`, counts along the first axis of our tensor (experts, heads). A rule applies
+where the model has all its paths, so one table serves models with and without biases, q/k norms and the like. Of several rules
+for the same paths that one counts whose names the checkpoint has, by default the first. To add a family is to add one module
+with a `Family` to `families/`.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from archspec.ops.base import Op, Tensor, own_tensors, walk
 from archspec.ops.head import ClassifierHead, LmHead, NoHead, PoolerHead
 from archspec.ops.model import Model
 
+from .config import Ledger
 from .transforms import Shape, Transform, blank, written
 
 Format = Literal["archspec", "huggingface", "gguf"]
@@ -81,10 +84,12 @@ class Family:
     buffers: tuple[str, ...] = ()
     #: Tensors of heads that the language does not have. Full names.
     aside: tuple[str, ...] = ()
-    #: Config or metadata, and the names of all tensors -> what a spec says.
-    read: Callable[[Mapping[str, Any], Collection[str]], dict[str, Any]] | None = None
+    #: Config or metadata -> what a spec says.
+    read: Callable[[Ledger], dict[str, Any]] | None = None
     #: Model and context length -> config.json.
     write: Callable[[Model, int | None], dict[str, Any]] | None = None
+    #: Layers past the model's last are of another head (multi-token prediction): their names, below `base`.
+    beyond: str = ""
 
     def rules(self, model: Model, base: str) -> tuple[Rule, ...]:
         """Those that can apply to this model."""
@@ -98,7 +103,11 @@ class Family:
         """Does it belong to a head that this model does not have?"""
         others = [r for kind in self.heads if kind != HEADS[type(model.head)] for r in self._head(kind, base)]
         patterns = [*self.aside, *(p for r in others for p in (*r.theirs, *r.copies))]
-        return any(matcher(pattern).fullmatch(name) for pattern in patterns)
+        return any(matcher(pattern).fullmatch(name) for pattern in patterns) or self._is_beyond(name, model, base)
+
+    def _is_beyond(self, name: str, model: Model, base: str) -> bool:
+        match = matcher(f"{base}{self.beyond}{{path}}").fullmatch(name) if self.beyond else None
+        return match is not None and int(match["i"]) >= len(model.main[1].layers)
 
     def _head(self, kind: str, base: str) -> list[Rule]:
         return [Rule(r.ours, _based(base, r.theirs), r.chain, _based(base, r.copies)) for r in self.heads.get(kind, ())]
@@ -151,13 +160,15 @@ def plan(family: Family, model: Model, names: Collection[str] | None = None) -> 
     """The family's map over this model; `names` are a checkpoint's, and say whether it has the family's prefix."""
     base = family.base if names is None or any(n.startswith(family.base) for n in names) else ""
     owners = {t.path: (t, op) for path, op, _ in walk(model) for t in own_tensors(op, path)}
+    found = [entry for r in family.rules(model, base) for entry in _places(r, owners)]
+    if names is not None:  # what the checkpoint has comes first
+        found.sort(key=lambda entry: not all(n in names for n in entry.theirs))
     entries: list[Entry] = []
     done: set[str] = set()
-    for r in family.rules(model, base):
-        for entry in _places(r, owners):
-            if done.isdisjoint(entry.paths):
-                entries.append(entry)
-                done.update(entry.paths)
+    for entry in found:
+        if done.isdisjoint(entry.paths):
+            entries.append(entry)
+            done.update(entry.paths)
     stored = [e for e in entries if not all(p in model.ties for p in e.paths)]
     aliases = [e for e in entries if all(p in model.ties for p in e.paths)]
     nameless = [p for p in owners if p not in done and p not in model.ties]
@@ -172,14 +183,38 @@ def _places(r: Rule, owners: Mapping[str, tuple[Tensor, Op]]) -> Iterator[Entry]
         fields = match.groupdict()
         paths = [filled(pattern, fields) for pattern in r.ours]
         if all(p in owners for p in paths):
-            theirs, copies = (tuple(filled(n, fields) for n in names) for names in (r.theirs, r.copies))
-            yield Entry(tuple(owners[p][0] for p in paths), theirs, copies, r.chain, owners[path][1])
+            ours = tuple(owners[p][0] for p in paths)
+            theirs = tuple(n for pattern in r.theirs for n in _counted(pattern, fields, ours[0].shape[0]))
+            copies = tuple(filled(n, fields) for n in r.copies)
+            yield Entry(ours, theirs, copies, r.chain, owners[path][1])
+
+
+def _counted(pattern: str, fields: Mapping[str, str], count: int) -> list[str]:
+    """A pattern with its fields put in; with a field that is not ours, a name for each of so many."""
+    free = [name for name in re.findall(r"\{(\w+)\}", pattern) if name not in fields]
+    if not free:
+        return [filled(pattern, fields)]
+    return [filled(pattern, {**fields, free[0]: str(i)}) for i in range(count)]
 
 
 def recognise(families: Sequence[Family], model: Model, names: Collection[str]) -> list[Plan]:
-    """The plans that use most of a checkpoint's names; none where no name is known, several where names cannot tell."""
+    """The plans that use most of a checkpoint's names; none where no name is known, several where names cannot tell.
+
+    Families that read those names alike are one to this checkpoint: of them the one that leaves least of the model open.
+    """
     plans = [plan(family, model, names) for family in families]
-    known = [len(p.names & set(names)) for p in plans]
+    known = [len(p.names.intersection(names)) for p in plans]
     best = max(known, default=0)
     found = [p for p, count in zip(plans, known, strict=True) if best and count == best]
-    return found[:1] if all(p.entries == found[0].entries for p in found) else found
+    read: dict[str, tuple[Any, ...]] = {}
+    for p in found:
+        for e in p.entries:
+            way = (e.theirs, e.chain)
+            if all(n in names for n in e.theirs) and any(read.setdefault(path, way) != way for path in e.paths):
+                return found
+    return sorted(found, key=lambda p: (_open(p, names), p.family.write is None))[:1]
+
+
+def _open(found: Plan, names: Collection[str]) -> int:
+    """How many tensors of the model the plan does not find."""
+    return len(found.nameless) + sum(len(e.paths) for e in found.entries if not all(n in names for n in e.theirs))

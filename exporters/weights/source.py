@@ -119,7 +119,7 @@ def _open(file: Path) -> Any:
 
 
 def _shards(index: Path) -> list[Path]:
-    weight_map = _json(index).get("weight_map")
+    weight_map = read_json(index).get("weight_map")
     if not isinstance(weight_map, dict):
         raise WeightsError(f"{index} has no weight_map.")
     files = [index.parent / str(name) for name in sorted(set(weight_map.values()))]
@@ -130,10 +130,11 @@ def _shards(index: Path) -> list[Path]:
 
 def _config(folder: Path) -> Mapping[str, Any]:
     file = folder / "config.json"
-    return _json(file) if file.is_file() else {}
+    return read_json(file) if file.is_file() else {}
 
 
-def _json(file: Path) -> dict[str, Any]:
+def read_json(file: Path) -> dict[str, Any]:
+    """A JSON object. Raises `WeightsError` where it is none."""
     try:
         value = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

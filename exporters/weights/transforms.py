@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Protocol
 
 import torch
@@ -46,15 +45,116 @@ class Transpose:
 
 @dataclass(frozen=True)
 class Fuse:
-    """Several of ours are the rows of one of theirs, one after the other: [all q, all k, all v], [gate, up]."""
+    """Several of ours are the rows of one of theirs, one after the other: [all q, all k, all v], [gate, up].
+
+    axis: of the rows; 1 where ours are stacked over experts.
+    """
+
+    axis: int = 0
 
     def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
-        return [torch.cat(list(ours))]
+        return [torch.cat(list(ours), self.axis)]
 
     def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
         (whole,) = theirs
-        starts = accumulate((shape[0] for shape in shapes), initial=0)
-        return [whole[start : start + shape[0]] for start, shape in zip(starts, shapes, strict=False)]
+        return whole.split([shape[self.axis] for shape in shapes], self.axis)
+
+
+@dataclass(frozen=True)
+class Interleave:
+    """Ours are every second (third, ...) row of one of theirs: gate 0, up 0, gate 1, up 1, ...
+
+    axis: of the rows; 1 where ours are stacked over experts.
+    """
+
+    axis: int = 0
+
+    def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
+        return [torch.stack(list(ours), self.axis + 1).flatten(self.axis, self.axis + 1)]
+
+    def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
+        (whole,) = theirs
+        return whole.unflatten(self.axis, (-1, len(shapes))).unbind(self.axis + 1)
+
+
+@dataclass(frozen=True)
+class FuseGroups:
+    """Group by group, each of ours has its share of the rows: [q × g, k, v] for every group of heads that shares a key.
+
+    With as many keys as queries that is [q, k, v] for every head, with one key [all q, k, v]. groups: how many, or the field of
+    the operation that says so. The order inside a group is that of the rule's paths.
+    """
+
+    groups: int | str = "kv_heads"
+
+    def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
+        n = self._count(op)
+        return [torch.cat([x.unflatten(0, (n, -1)) for x in ours], 1).flatten(0, 1)]
+
+    def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
+        (whole,), n = theirs, self._count(op)
+        parts = whole.unflatten(0, (n, -1)).split([shape[0] // n for shape in shapes], 1)
+        return [part.flatten(0, 1) for part in parts]
+
+    def _count(self, op: Op) -> int:
+        n = self.groups if isinstance(self.groups, int) else getattr(op, self.groups, None)
+        if not isinstance(n, int):
+            raise WeightsError(f"{type(op).__name__} has no {self.groups} by which rows could be grouped.")
+        return n
+
+
+@dataclass(frozen=True)
+class Unstack:
+    """One of ours holds several of theirs along its first axis: an expert each, a head each."""
+
+    def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
+        (whole,) = ours
+        return whole.unbind()
+
+    def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
+        return [torch.stack(list(theirs))]
+
+
+@dataclass(frozen=True)
+class Flatten:
+    """The first two axes are one: (E, I, D) as (E·I, D), a norm's weight a head (H, 1, C) as (H, C)."""
+
+    def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
+        return [x.flatten(0, 1) for x in ours]
+
+    def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
+        return [x.reshape(shape) for x, shape in zip(theirs, shapes, strict=True)]
+
+
+@dataclass(frozen=True)
+class Pad:
+    """Theirs has rows past ours that no run of the model reads; written, they are zero."""
+
+    rows: int
+    axis: int = 0
+
+    def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
+        return [torch.cat([x, x.new_zeros(self._extra(x.shape))], self.axis) for x in ours]
+
+    def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
+        return [x.narrow(self.axis, 0, shape[self.axis]) for x, shape in zip(theirs, shapes, strict=True)]
+
+    def _extra(self, shape: Shape) -> list[int]:
+        return [self.rows if i == self.axis else n for i, n in enumerate(shape)]
+
+
+@dataclass(frozen=True)
+class SwapHalves:
+    """The halves of each head of q or k in the other order: a rotation by the opposite angle."""
+
+    def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
+        if not isinstance(op, Attention):
+            raise WeightsError(f"{type(op).__name__} has no heads whose halves could be swapped.")
+        halves = (-1, 2, op.head_dim // 2)
+        return [x.unflatten(0, halves).flip(1).flatten(0, 2) for x in ours]
+
+    def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
+        return self.write(theirs, op)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,165 @@
+"""Positions of one layer's attention: that there is one, that rope's pairs and its scaling come out, that buckets can be spread."""
+
+from __future__ import annotations
+
+from archspec.language.attention import LatentAttention, SoftmaxAttention
+from archspec.language.model import Spec
+from archspec.language.positions import (
+    DynamicScaling,
+    LearnedPosition,
+    LinearScaling,
+    LongRopeScaling,
+    NtkScaling,
+    ProportionalScaling,
+    RampScaling,
+    RelativeBuckets,
+    Rope,
+    RopeScaling,
+    SinusoidalPosition,
+    YarnScaling,
+)
+
+from ..nodes import Report
+from ..places import Places
+from .layers import Site, layer_sites
+
+
+def check_position(site: Site, attention: SoftmaxAttention | LatentAttention, report: Report) -> None:
+    """Report on the position of a layer's self-attention, and on the temperature that follows it."""
+    added = isinstance(site.spec.embedding.position, LearnedPosition | SinusoidalPosition)
+    if isinstance(attention, SoftmaxAttention) and site.written("attention", "position") is None and not added:
+        message = "nothing tells this model the order of its tokens"
+        report.error("A301", message, site.place("attention"), "add `position: rope`, or `position: none` to mean it")
+    position = attention.position
+    if isinstance(position, Rope):
+        if added:
+            kind = site.spec.embedding.position.kind
+            message = f"position enters twice: `{kind}` in the embedding and `rope` here"
+            report.warn("A303", message, site.place("attention", "position"), "remove one of them")
+        _rope(site, attention, position, report)
+    elif isinstance(position, RelativeBuckets):
+        _buckets(site, position, report)
+    _temperature(site, attention, report)
+
+
+def _rope(site: Site, attention: SoftmaxAttention | LatentAttention, rope: Rope, report: Report) -> None:
+    latent = isinstance(attention, LatentAttention)
+    width = attention.qk_rope_head_dim if isinstance(attention, LatentAttention) else attention.head_dim
+    if width is None or rope.dim is None:
+        return
+    if rope.dim > width:
+        message = f"rope turns {rope.dim} channels of a head of {width}"
+        report.error("A205", message, site.place("attention", "position", "dim"), f"dim at most {width}")
+    elif rope.dim % 2:
+        stated = rope.dim != width
+        key = "dim" if stated else "qk_rope_head_dim" if latent else "head_dim"
+        remedy = (
+            f"{rope.dim - 1} or {rope.dim + 1}" if stated or latent else f"an even head_dim, or `dim: {rope.dim - 1}`"
+        )
+        place = site.place("attention", key) if latent and not stated else site.place("attention", "position", "dim")
+        report.error("A204", f"rope turns pairs of channels; {key} {rope.dim} is odd", place, remedy)
+    elif rope.scaling is not None:
+        _form(site, rope, rope.dim, rope.scaling, report)
+        _reach(site, rope.scaling, report)
+
+
+# ------------------------------------------------------------------------------------------------------------- scaling
+
+
+def _form(site: Site, rope: Rope, dim: int, scaling: RopeScaling, report: Report) -> None:
+    """What a scaling's own numbers, or its rope's, do not allow."""
+    at = ("attention", "position", "scaling")
+    if isinstance(scaling, RampScaling) and scaling.low_frequency > scaling.high_frequency:
+        message = f"the ramp runs backwards, from {scaling.low_frequency:g} to {scaling.high_frequency:g} turns"
+        report.error("A309", message, site.place(*at, "low_frequency"), "swap `low_frequency` and `high_frequency`")
+    if isinstance(scaling, YarnScaling) and scaling.beta_slow > scaling.beta_fast:
+        message = f"the ramp runs backwards, from {scaling.beta_slow:g} to {scaling.beta_fast:g} turns"
+        report.error("A309", message, site.place(*at, "beta_slow"), "swap `beta_fast` and `beta_slow`")
+    if isinstance(scaling, LongRopeScaling):
+        for name, divisors in (("short", scaling.short), ("long", scaling.long)):
+            if len(divisors) != dim // 2:
+                message = f"{len(divisors)} divisors for {dim // 2} frequencies"
+                report.error(
+                    "A310", message, site.place(*at, name), f"give {dim // 2}, one for each pair of {dim} channels"
+                )
+    if (why := _degenerate(rope, dim, scaling)) is not None:
+        report.error("A315", why, site.place(*at), "remove the scaling")
+
+
+def _degenerate(rope: Rope, dim: int, scaling: RopeScaling) -> str | None:
+    match scaling:
+        case NtkScaling() | DynamicScaling() if dim <= 2:
+            return f"`{scaling.kind}` stretches the frequencies against each other, and one pair has a single one"
+        case YarnScaling() if rope.theta == 1:
+            return "with `theta: 1` all frequencies are equal: there is none to begin a ramp at"
+        case ProportionalScaling() if int(scaling.share * dim) < 2:
+            return f"{scaling.share:g} of {dim} channels is less than a pair: nothing turns"
+        case LongRopeScaling() if scaling.original_context == 1:
+            return "an original context of one token has no length to compare with"
+    return None
+
+
+def _reach(site: Site, scaling: RopeScaling, report: Report) -> None:
+    """Whether the scaling is of use, and right, for the context of the model."""
+    context, place = site.spec.context_length, site.place("attention", "position", "scaling")
+    if context is None or isinstance(scaling, LinearScaling | NtkScaling | ProportionalScaling):
+        return
+    begins, factor = scaling.original_context, scaling.factor or context / scaling.original_context
+    # a dynamic scaling starts after its original context: for runs beyond the context that the spec states
+    if begins >= context and factor > 1 and not (isinstance(scaling, DynamicScaling) and begins == context):
+        message = f"scaling is for contexts past {begins}, and this model's is {context}"
+        report.warn("A307", message, place, f"`context_length: {round(begins * factor)}`, or remove the scaling")
+    elif isinstance(scaling, YarnScaling) and begins * factor != context:
+        message = f"{begins} × {factor:g} = {begins * factor:.10g}, and the context is {context}"
+        remedy = f"`factor: {context / begins:.10g}`, or `context_length: {round(begins * factor)}`"
+        report.warn("A308", message, site.place("attention", "position", "scaling", "factor"), remedy)
+
+
+# ------------------------------------------------------------------------------------------------------------- buckets
+
+
+def _buckets(site: Site, position: RelativeBuckets, report: Report) -> None:
+    sides = 2 if site.stack == "encoder" else 1
+    at = ("attention", "position")
+    if position.buckets % sides:
+        message = f"an encoder's buckets are half for each side, and {position.buckets} is odd"
+        report.error("A314", message, site.place(*at, "buckets"), f"{position.buckets - 1} or {position.buckets + 1}")
+        return
+    near = position.buckets // sides // 2  # so many distances have a bucket of their own
+    if near == 0:
+        few = f"with {position.buckets} bucket{'s' * (position.buckets > 1)} no two distances are told apart"
+        report.error(
+            "A314",
+            few,
+            site.place(*at, "buckets"),
+            f"at least {2 * sides}",
+        )
+    elif position.max_distance <= near:
+        message = f"distances up to {near} have buckets of their own, and the last begins at {position.max_distance}"
+        report.error("A314", message, site.place(*at, "max_distance"), f"more than {near}, or fewer buckets")
+
+
+def check_tables(spec: Spec, places: Places, report: Report) -> None:
+    """Report on relative tables that layers of different shapes would share."""
+    first: dict[str, tuple[int, int]] = {}
+    for site in layer_sites(spec, places):
+        attention = site.layer.attention
+        if not isinstance(attention, SoftmaxAttention) or not isinstance(attention.position, RelativeBuckets):
+            continue
+        position, shape = attention.position, (attention.heads, attention.position.buckets)
+        if position.table == "per_stack" and first.setdefault(site.stack, shape) != shape:
+            heads, buckets = first[site.stack]
+            message = (
+                f"one table of {heads} heads and {buckets} buckets cannot serve {shape[0]} heads and {shape[1]} buckets"
+            )
+            report.error("A312", message, site.place("attention", "position"), "`table: per_layer`")
+
+
+def _temperature(site: Site, attention: SoftmaxAttention | LatentAttention, report: Report) -> None:
+    temperature, context = attention.temperature, site.spec.context_length
+    if temperature is None or context is None or temperature.growth == "power":
+        return
+    first = temperature.period - temperature.offset + 1
+    if first > context:
+        message = f"the temperature first changes after {first} tokens, past the context of {context}"
+        report.warn("A316", message, site.place("attention", "temperature"), "remove it, or a shorter `period`")

@@ -1,0 +1,56 @@
+"""Attention as a node of its own, and spelt out where opset 23 has no port for what it needs.
+
+How an attention was written is left in the metadata of its result: `archspec.attention` is `fused`, or `explicit` and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from archspec.ops.words import Scores
+
+from .graph import Builder
+from .heads import Heads, X, apart
+
+
+def fused(
+    g: Builder, q: X, k: X, v: X, see: ir.Value, scores: Scores, past: Sequence[ir.Value]
+) -> tuple[X, Sequence[ir.Value]]:
+    """B H T C' by `Attention`, and the present keys and values where there are past ones. `see`: a mask, or a bias with it."""
+    options: dict[str, Any] = {"scale": scores.scale}
+    if scores.softcap:
+        options["softcap"] = scores.softcap
+    if isinstance(q, Heads) and isinstance(k, Heads) and isinstance(v, Heads):
+        ins = [q.packed, k.packed, v.packed]
+        options |= {"q_num_heads": q.heads, "kv_num_heads": k.heads}
+    else:
+        ins = [apart(g, x) for x in (q, k, v)]
+    out, *present = g.nodes("Attention", 3 if past else 1, *ins, see, *past, **options)
+    out.metadata_props["archspec.attention"] = "fused"
+    return Heads(out, q.heads) if isinstance(q, Heads) and "q_num_heads" in options else out, present
+
+
+def with_sinks(
+    g: Builder, q: Heads, k: ir.Value, v: ir.Value, kv_heads: int, added: ir.Value, scores: Scores, sinks: ir.Value
+) -> ir.Value:
+    """B H T C' where one more logit a head, `sinks` 1 H 1 1, has its share of the softmax and gives nothing.
+
+    k, v: B K S C and B K S C', the past included. added: B H T S or B 1 T S, bias and mask as numbers. The query heads that
+    share a key head are more rows of its queries: keys are read once, as they lie.
+    """
+    scaled = g.op("Mul", apart(g, q), g.number(scores.scale))
+    grouped, spread = g.const([0, kv_heads, -1, 0]), g.const([0, q.heads, -1, 0])
+    s = g.op("MatMul", g.op("Reshape", scaled, grouped), g.op("Transpose", k, perm=[0, 1, 3, 2]))  # B K H/K·T S
+    if scores.softcap:
+        cap = g.number(scores.softcap)
+        s = g.op("Mul", g.op("Tanh", g.op("Div", s, cap)), cap)
+    s = g.op("Add", g.op("Reshape", s, spread), added)  # B H T S
+    rows = g.op("Concat", g.op("Shape", s, end=3), g.const([1]), axis=0)
+    joined = g.op("Softmax", g.op("Concat", s, g.op("Expand", sinks, rows), axis=-1), axis=-1)
+    a = g.op("Slice", joined, g.const([0]), g.const([-1]), g.const([-1]))
+    y = g.op("Reshape", g.op("MatMul", g.op("Reshape", a, grouped), v), spread)
+    y.metadata_props["archspec.attention"] = "explicit: sinks"
+    return y

@@ -1,0 +1,58 @@
+"""What is added to the scores for the distance between query and key, with the mask in it: `Attention` takes one of the two.
+
+A distance is one of columns: all rows of a batch have the same, since what they are padded by on the left moves both ends.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from archspec.ops.words import Alibi, Buckets
+
+from .graph import Builder
+
+
+def biased(g: Builder, see: ir.Value, bias: ir.Value) -> ir.Value:
+    """B 1 T S and H T S -> B H T S: the bias, and the lowest number where a query does not see a key.
+
+    Not -inf: a row that sees nobody stays finite.
+    """
+    lowest = g.number(np.finfo(g.dtype.numpy()).min)
+    return g.once(("biased", see, bias), lambda: g.op("Where", see, bias, lowest))
+
+
+def alibi(g: Builder, see: ir.Value, bias: Alibi, scale: float) -> ir.Value:
+    """H T S: -slope · |j - i|; `scale` is that of the scores, which the bias shares where it is added before it."""
+
+    def make() -> ir.Value:
+        apart = g.op("Cast", g.op("Abs", _distances(g, see)), to=g.dtype.value)
+        by = -(scale if bias.scaled else 1.0)
+        return g.op("Mul", apart, g.number([[[by * slope]] for slope in bias.slopes()]))
+
+    return g.once(("alibi", see, bias, scale if bias.scaled else None), make)
+
+
+def bucketed(g: Builder, see: ir.Value, bias: Buckets, table: ir.Value) -> ir.Value:
+    """H T S from the table, here H buckets: what it holds for the bucket of j - i."""
+
+    def buckets() -> ir.Value:
+        far, known = bias.max_distance, bias.of_distance()
+        ahead = [known[d] + bias.count // 2 if bias.two_sided else 0 for d in range(1, far + 1)]
+        near = g.op("Clip", _distances(g, see), g.const(-far), g.const(far))
+        return g.op("Gather", g.const([*reversed(known), *ahead]), g.op("Add", near, g.const(far)))
+
+    at = g.once(("buckets", see, bias), buckets)
+    return g.once(("bucketed", see, bias, table), lambda: g.op("Gather", table, at, axis=1))
+
+
+def _distances(g: Builder, see: ir.Value) -> ir.Value:
+    """T S: j - i. The queries are the last T of the S columns."""
+
+    def make() -> ir.Value:
+        length, total = (g.op("Squeeze", g.op("Shape", see, start=at, end=at + 1)) for at in (2, 3))
+        j = g.op("Range", g.const(0), total, g.const(1))
+        i = g.op("Range", g.op("Sub", total, length), total, g.const(1))
+        return g.op("Sub", j, g.op("Unsqueeze", i, g.const([1])))
+
+    return g.once(("distances", see), make)

@@ -1,0 +1,128 @@
+"""Routers and experts.
+
+Every expert is in the graph, whatever an example would have used: tokens are sorted by expert, each expert's run of rows goes
+through its own copy of the body, and a run may be empty. A graph grows by a body an expert, which is right up to some dozens
+a layer; for hundreds, `mixed` is where one `Loop` over the runs would take the place of the bodies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx_ir as ir
+
+from archspec.ops.words import Routing
+
+from .graph import Array, Builder
+
+
+class Stacked:
+    """A tensor stacked over experts, which is read once for all of them and dropped after the last."""
+
+    def __init__(self, read: Callable[[], Array], experts: int) -> None:
+        self.read, self.experts = read, experts
+        self.array: Array | None = None
+        self.left = 0
+
+    def of(self, expert: int) -> Array:
+        """One expert's, as it is stored."""
+        if self.array is None:
+            self.array, self.left = self.read(), self.experts
+        one: Array = self.array[expert]
+        self.left -= 1
+        if not self.left:
+            self.array = None
+        return one
+
+
+def weights_of(
+    g: Builder, name: str, experts: int, shape: tuple[int, ...], read: Callable[[], Array], turned: bool = False
+) -> list[ir.Value]:
+    """An initializer for each expert, `{name}.{e}`: a slice of one for all of them would be a second copy in memory.
+
+    read: gives all experts' at once; `turned`: they are (out, in) and the graph wants (in, out).
+    """
+
+    def make() -> list[ir.Value]:
+        stack = Stacked(read, experts)
+        return [g.weight(f"{name}.{e}", shape, lambda e=e: _t(stack.of(e), turned)) for e in range(experts)]  # type: ignore[misc]
+
+    return g.once(("experts", name), make)
+
+
+def _t(array: Array, turned: bool) -> Array:
+    return array.T if turned else array
+
+
+def routed(g: Builder, logits: ir.Value, bias: ir.Value | None, r: Routing, experts: int) -> tuple[ir.Value, ir.Value]:
+    """B T E -> the weights of the chosen experts and their numbers, B T k each."""
+    score = _softmax if r.score == "softmax" else _sigmoid
+    scores = score(g, logits)
+    selection = scores
+    if bias is not None and r.bias_on == "score":
+        selection = g.op("Add", scores, bias)
+    elif bias is not None:
+        selection = score(g, g.op("Add", logits, bias))
+    if r.groups > 1:
+        selection = _kept(g, selection, r, experts)
+    _, chosen = g.nodes("TopK", 2, selection, g.const([r.k]), axis=-1)
+    weights = g.op("GatherElements", scores, chosen, axis=-1)
+    if r.normalize:
+        total = g.op("ReduceSum", weights, g.const([-1]))
+        weights = g.op("Div", weights, g.op("Add", total, g.number(1e-20)))  # scores may all be 0
+    if r.scale != 1.0:
+        weights = g.op("Mul", weights, g.number(r.scale))
+    return weights, chosen
+
+
+def _softmax(g: Builder, x: ir.Value) -> ir.Value:
+    return g.op("Softmax", x, axis=-1)
+
+
+def _sigmoid(g: Builder, x: ir.Value) -> ir.Value:
+    return g.op("Sigmoid", x)
+
+
+def _kept(g: Builder, selection: ir.Value, r: Routing, experts: int) -> ir.Value:
+    """B T E, with -inf for the experts outside the best groups."""
+    grouped = g.op("Reshape", selection, g.const([0, 0, r.groups, experts // r.groups]))
+    if r.group_score == "max":
+        best = g.op("ReduceMax", grouped, g.const([-1]), keepdims=0)  # B T G
+    else:
+        two, _ = g.nodes("TopK", 2, grouped, g.const([min(2, experts // r.groups)]), axis=-1)
+        best = g.op("ReduceSum", two, g.const([-1]), keepdims=0)
+    _, groups = g.nodes("TopK", 2, best, g.const([r.keep]), axis=-1)  # B T keep
+    hot = g.op("OneHot", groups, g.const(r.groups), g.const([0, 1]))  # B T keep G
+    inside = g.op("Cast", g.op("ReduceMax", hot, g.const([2]), keepdims=0), to=ir.DataType.BOOL.value)
+    inside = g.op("Unsqueeze", inside, g.const([3]))  # B T G 1
+    return g.op("Reshape", g.op("Where", inside, grouped, g.number(-np.inf)), g.const([0, 0, experts]))
+
+
+def mixed(
+    g: Builder,
+    x: ir.Value,
+    weights: ir.Value,
+    chosen: ir.Value,
+    routing: Routing,
+    experts: int,
+    on_input: bool,
+    body: Callable[[int, ir.Value], ir.Value],
+) -> ir.Value:
+    """B T D -> B T D: the chosen experts' sum. `body(e, rows)` is expert e on rows n D, n ≥ 0."""
+    flat = g.op("Reshape", chosen, g.const([-1]))  # B·T·k: the expert of each pair of a token and a choice
+    pairs = g.op("Shape", flat)
+    _, order = g.nodes("TopK", 2, flat, pairs, axis=0, largest=0)  # the pairs, by expert
+    tokens = g.op("Flatten", x, axis=2)  # B·T D
+    rows = g.op("Gather", tokens, g.op("Div", order, g.const(routing.k)))
+    if on_input:
+        rows = g.op("Mul", rows, g.op("Gather", g.op("Reshape", weights, g.const([-1, 1])), order))
+    ones = g.op("Expand", g.const([1]), pairs)
+    sizes = g.op("ScatterElements", g.const([0] * experts), flat, ones, axis=0, reduction="add")
+    runs = g.nodes("Split", experts, rows, sizes, axis=0)
+    done = g.op("Concat", *(body(e, run) for e, run in enumerate(runs)), axis=0)
+    done = g.op("ScatterND", done, g.op("Unsqueeze", order, g.const([1])), done)  # back in the order of the pairs
+    done = g.op("Reshape", done, g.op("Concat", g.op("Shape", chosen), g.const([-1]), axis=0))  # B T k D
+    if on_input:
+        return g.op("ReduceSum", done, g.const([2]), keepdims=0)
+    return g.op("Squeeze", g.op("MatMul", g.op("Unsqueeze", weights, g.const([2])), done), g.const([2]))

@@ -1,0 +1,22 @@
+"""The families: a module each, found by being here.
+
+A module says `FAMILY = Family(...)`, or `FAMILIES = (...)` where a few share most of their tables. To add one is to add a module.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+from ..maps import Family
+
+
+def _found() -> tuple[Family, ...]:
+    families: list[Family] = []
+    for module in sorted(m.name for m in iter_modules(__path__)):
+        tables = vars(import_module(f"{__name__}.{module}"))
+        families += tables.get("FAMILIES", (tables["FAMILY"],) if "FAMILY" in tables else ())
+    return tuple(families)
+
+
+FAMILIES = _found()

@@ -1,0 +1,3 @@
+from parity import Case, base
+
+CASES = [Case("gemma", "GemmaConfig", "GemmaForCausalLM", base(head_dim=8))]

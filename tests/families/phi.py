@@ -1,0 +1,7 @@
+from parity import Case, base
+
+CASES = [
+    Case("phi", "PhiConfig", "PhiForCausalLM"),
+    Case("phi (q/k norm, a quarter turned)", "PhiConfig", "PhiForCausalLM",
+         base(hidden_size=48, head_dim=8, qk_layernorm=True, partial_rotary_factor=0.25)),
+]  # fmt: skip

@@ -1,0 +1,70 @@
+"""docs/families.md, from a test run: `pytest tests/test_families.py --write-families`."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+PATH = Path(__file__).parents[1] / "docs" / "families.md"
+#: Tests, in the order of the columns.
+COLUMNS = {
+    "test_imports": "imports",
+    "test_parameters": "parameters",
+    "test_logits": "logits",
+    "test_cached": "cached",
+    "test_onnx": "ONNX",
+    "test_written_as_hf": "written back",
+}
+HEAD = """\
+# Families
+
+What `archspec import` reads. Each row is a tiny random checkpoint that transformers saved: imported, built in float64, loaded, and
+held against the model it came from. This page is written by the test run that checks it:
+
+```text
+pytest tests/test_families.py --write-families
+```
+
+- **imports**: every key of its config.json is read or known to change nothing, and the spec compiles.
+- **parameters**: as many as transformers has, all of them found in the checkpoint. The number is the tiny model's.
+- **logits**: the largest difference to transformers in float64, all its float32 casts lifted; at most 1e-9.
+- **cached**: decoding in pieces gives the full forward pass.
+- **ONNX**: the exported graphs, whole and cached, on ONNX Runtime in float32, within 1e-4.
+- **written back**: `archspec build --as hf` gives a checkpoint that transformers loads with the same logits. A blank: this
+  family has no writer.
+"""
+
+
+class FamiliesTable:
+    """Collects what became of each case and writes the table at the end."""
+
+    def __init__(self, reasons: dict[str, str]) -> None:
+        self.reasons = reasons
+        self.rows: dict[str, dict[str, str]] = defaultdict(dict)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        match = re.search(r"test_families\.py::(\w+)\[(.+)\]$", report.nodeid)
+        if match is None or (report.when != "call" and report.passed):
+            return
+        measured = dict(report.user_properties).get("measured", "✓")
+        self.rows[match[2]][match[1]] = str(measured) if report.passed else "✗"
+
+    def pytest_sessionfinish(self) -> None:
+        lines = [HEAD, f"| family | {' | '.join(COLUMNS.values())} |", f"|---|{'---|' * len(COLUMNS)}"]
+        lines += [
+            f"| {name} | {' | '.join(found.get(test, '') for test in COLUMNS)} |"
+            for name, found in sorted(self.rows.items())
+            if name not in self.reasons
+        ]
+        lines += ["", "## What cannot be said", "", "An import of these is refused with an error.", ""]
+        lines += ["| family | why |", "|---|---|"]
+        lines += [f"| {name} | {reason} |" for name, reason in sorted(self.reasons.items())]
+        PATH.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def named() -> list[str]:
+    """The families that the table has rows for."""
+    return re.findall(r"^\| (?!family)([^|]+?) \|", PATH.read_text(encoding="utf-8"), re.MULTILINE)

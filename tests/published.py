@@ -1,0 +1,203 @@
+"""Published models as Hugging Face configs: the witness of the zoo's totals.
+
+Names and sizes are those of the checkpoints' own `config.json`; what does not touch a parameter's shape is left out.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+
+class Published(NamedTuple):
+    """A config class of transformers, a model class, and the sizes."""
+
+    config: str
+    model: str
+    sizes: dict[str, Any]
+
+
+def _rows(config: str, model: str, names: str, rows: dict[str, tuple[Any, ...]], **common: Any) -> dict[str, Published]:
+    """Models of one family: `names` are the keys of each row's values."""
+    keys = names.split()
+    return {
+        name: Published(config, model, {**common, **dict(zip(keys, row, strict=True))}) for name, row in rows.items()
+    }
+
+
+_SHAPE = "hidden_size intermediate_size num_hidden_layers num_attention_heads"
+_LLAMA = f"vocab_size {_SHAPE} num_key_value_heads"
+_DEEPSEEK = "hidden_size intermediate_size moe_intermediate_size num_hidden_layers num_attention_heads q_lora_rank"
+
+PUBLISHED: dict[str, Published] = {
+    **_rows("GPT2Config", "GPT2LMHeadModel", "n_positions n_embd n_layer n_head", {
+        "gpt2": (1024, 768, 12, 12),
+        "gpt2-medium": (1024, 1024, 24, 16),
+        "gpt2-large": (1024, 1280, 36, 20),
+        "gpt2-xl": (1024, 1600, 48, 25),
+        "gpt3-175b": (2048, 12288, 96, 96),
+    }, vocab_size=50257),
+    **_rows("GPTJConfig", "GPTJForCausalLM", "n_embd n_layer n_head", {"gpt-j-6b": (4096, 28, 16)}, vocab_size=50400),
+    **_rows("GPTNeoXConfig", "GPTNeoXForCausalLM", f"vocab_size {_SHAPE}", {
+        "pythia-70m": (50304, 512, 2048, 6, 8),
+        "pythia-160m": (50304, 768, 3072, 12, 12),
+        "pythia-410m": (50304, 1024, 4096, 24, 16),
+        "pythia-1b": (50304, 2048, 8192, 16, 8),
+        "pythia-1.4b": (50304, 2048, 8192, 24, 16),
+        "pythia-2.8b": (50304, 2560, 10240, 32, 32),
+        "pythia-6.9b": (50432, 4096, 16384, 32, 32),
+        "pythia-12b": (50688, 5120, 20480, 36, 40),
+        "gpt-neox-20b": (50432, 6144, 24576, 44, 64),
+    }),
+    **_rows("OPTConfig", "OPTForCausalLM",
+            "hidden_size ffn_dim num_hidden_layers num_attention_heads word_embed_proj_dim do_layer_norm_before", {
+        "opt-125m": (768, 3072, 12, 12, 768, True),
+        "opt-350m": (1024, 4096, 24, 16, 512, False),
+        "opt-1.3b": (2048, 8192, 24, 32, 2048, True),
+        "opt-2.7b": (2560, 10240, 32, 32, 2560, True),
+        "opt-6.7b": (4096, 16384, 32, 32, 4096, True),
+        "opt-13b": (5120, 20480, 40, 40, 5120, True),
+        "opt-30b": (7168, 28672, 48, 56, 7168, True),
+        "opt-66b": (9216, 36864, 64, 72, 9216, True),
+    }, vocab_size=50272, max_position_embeddings=2048),
+    **_rows("BloomConfig", "BloomForCausalLM", "hidden_size n_layer n_head", {
+        "bloom-560m": (1024, 24, 16),
+        "bloom-7b1": (4096, 30, 32),
+        "bloom-176b": (14336, 70, 112),
+    }, vocab_size=250880),
+    **_rows("FalconConfig", "FalconForCausalLM",
+            "hidden_size num_hidden_layers num_attention_heads num_kv_heads new_decoder_architecture", {
+        "falcon-7b": (4544, 32, 71, None, False),
+        "falcon-40b": (8192, 60, 128, 8, True),
+    }, vocab_size=65024),
+    **_rows("MptConfig", "MptForCausalLM", "d_model n_layers n_heads max_seq_len", {
+        "mpt-7b": (4096, 32, 32, 2048),
+        "mpt-30b": (7168, 48, 64, 8192),
+    }, vocab_size=50432),
+    **_rows("PhiConfig", "PhiForCausalLM", _SHAPE, {
+        "phi-1.5": (2048, 8192, 24, 32),
+        "phi-2": (2560, 10240, 32, 32),
+    }, vocab_size=51200),
+    **_rows("Phi3Config", "Phi3ForCausalLM", _LLAMA, {"phi-3-mini": (32064, 3072, 8192, 32, 32, 32)}),
+    **_rows("LlamaConfig", "LlamaForCausalLM", f"{_LLAMA} tie_word_embeddings", {
+        "llama-2-7b": (32000, 4096, 11008, 32, 32, 32, False),
+        "llama-2-13b": (32000, 5120, 13824, 40, 40, 40, False),
+        "llama-2-70b": (32000, 8192, 28672, 80, 64, 8, False),
+        "llama-3.1-8b": (128256, 4096, 14336, 32, 32, 8, False),
+        "llama-3.1-70b": (128256, 8192, 28672, 80, 64, 8, False),
+        "llama-3.1-405b": (128256, 16384, 53248, 126, 128, 8, False),
+        "llama-3.2-1b": (128256, 2048, 8192, 16, 32, 8, True),
+        "llama-3.2-3b": (128256, 3072, 8192, 28, 24, 8, True),
+        "smollm2-135m": (49152, 576, 1536, 30, 9, 3, True),
+        "smollm2-360m": (49152, 960, 2560, 32, 15, 5, True),
+        "smollm2-1.7b": (49152, 2048, 8192, 24, 32, 32, True),
+    }),
+    **_rows("SmolLM3Config", "SmolLM3ForCausalLM", _LLAMA, {
+        "smollm3-3b": (128256, 2048, 11008, 36, 16, 4),
+    }, tie_word_embeddings=True),
+    **_rows("Llama4TextConfig", "Llama4ForCausalLM", "num_local_experts interleave_moe_layer_step use_qk_norm", {
+        "llama-4-scout": (16, 1, True),
+        "llama-4-maverick": (128, 2, False),
+    }),
+    **_rows("MistralConfig", "MistralForCausalLM", _LLAMA, {
+        "mistral-7b": (32000, 4096, 14336, 32, 32, 8),
+        "mistral-7b-v0.3": (32768, 4096, 14336, 32, 32, 8),
+    }),
+    **_rows("MixtralConfig", "MixtralForCausalLM", _LLAMA, {
+        "mixtral-8x7b": (32000, 4096, 14336, 32, 32, 8),
+        "mixtral-8x22b": (32000, 6144, 16384, 56, 48, 8),
+    }, num_local_experts=8, num_experts_per_tok=2),
+    **_rows("GemmaConfig", "GemmaForCausalLM", _LLAMA, {
+        "gemma-2b": (256000, 2048, 16384, 18, 8, 1),
+        "gemma-7b": (256000, 3072, 24576, 28, 16, 16),
+    }, head_dim=256),
+    **_rows("Gemma2Config", "Gemma2ForCausalLM", f"{_LLAMA} head_dim", {
+        "gemma-2-2b": (256000, 2304, 9216, 26, 8, 4, 256),
+        "gemma-2-9b": (256000, 3584, 14336, 42, 16, 8, 256),
+        "gemma-2-27b": (256000, 4608, 36864, 46, 32, 16, 128),
+    }),
+    **_rows("Gemma3TextConfig", "Gemma3ForCausalLM", f"{_LLAMA} head_dim", {
+        "gemma-3-1b": (262144, 1152, 6912, 26, 4, 1, 256),
+        "gemma-3-4b": (262208, 2560, 10240, 34, 8, 4, 256),
+        "gemma-3-12b": (262208, 3840, 15360, 48, 16, 8, 256),
+        "gemma-3-27b": (262208, 5376, 21504, 62, 32, 16, 128),
+    }),
+    **_rows("Qwen2Config", "Qwen2ForCausalLM", f"{_LLAMA} tie_word_embeddings", {
+        "qwen2.5-0.5b": (151936, 896, 4864, 24, 14, 2, True),
+        "qwen2.5-1.5b": (151936, 1536, 8960, 28, 12, 2, True),
+        "qwen2.5-7b": (152064, 3584, 18944, 28, 28, 4, False),
+        "qwen2.5-72b": (152064, 8192, 29568, 80, 64, 8, False),
+    }),
+    **_rows("Qwen3Config", "Qwen3ForCausalLM", f"{_LLAMA} tie_word_embeddings", {
+        "qwen3-0.6b": (151936, 1024, 3072, 28, 16, 8, True),
+        "qwen3-8b": (151936, 4096, 12288, 36, 32, 8, False),
+        "qwen3-32b": (151936, 5120, 25600, 64, 64, 8, False),
+    }, head_dim=128),
+    **_rows("Qwen3MoeConfig", "Qwen3MoeForCausalLM", f"{_LLAMA} moe_intermediate_size", {
+        "qwen3-30b-a3b": (151936, 2048, 6144, 48, 32, 4, 768),
+        "qwen3-235b-a22b": (151936, 4096, 12288, 94, 64, 4, 1536),
+    }, head_dim=128, num_experts=128, num_experts_per_tok=8),
+    **_rows("DeepseekV2Config", "DeepseekV2ForCausalLM", f"{_DEEPSEEK} n_routed_experts", {
+        "deepseek-v2-lite": (2048, 10944, 1408, 27, 16, None, 64),
+        "deepseek-v2": (5120, 12288, 1536, 60, 128, 1536, 160),
+    }, vocab_size=102400, n_shared_experts=2, num_experts_per_tok=6, first_k_dense_replace=1),
+    **_rows("DeepseekV3Config", "DeepseekV3ForCausalLM",
+            "vocab_size num_attention_heads n_routed_experts first_k_dense_replace n_group topk_group", {
+        "deepseek-v3": (129280, 128, 256, 3, 8, 4),
+        "kimi-k2": (163840, 64, 384, 1, 1, 1),
+    }, hidden_size=7168, intermediate_size=18432, moe_intermediate_size=2048, num_hidden_layers=61, num_experts_per_tok=8),
+    **_rows("Olmo2Config", "Olmo2ForCausalLM", _LLAMA, {
+        "olmo2-7b": (100352, 4096, 11008, 32, 32, 32),
+        "olmo2-13b": (100352, 5120, 13824, 40, 40, 40),
+    }),
+    **_rows("Olmo3Config", "Olmo3ForCausalLM", _LLAMA, {"olmo3-7b": (100278, 4096, 11008, 32, 32, 32)}),
+    **_rows("Starcoder2Config", "Starcoder2ForCausalLM", f"{_LLAMA} tie_word_embeddings", {
+        "starcoder2-3b": (49152, 3072, 12288, 30, 24, 2, True),
+        "starcoder2-7b": (49152, 4608, 18432, 32, 36, 4, True),
+        "starcoder2-15b": (49152, 6144, 24576, 40, 48, 4, False),
+    }),
+    **_rows("CohereConfig", "CohereForCausalLM", _LLAMA, {"command-r": (256000, 8192, 22528, 40, 64, 64)}),
+    **_rows("Glm4MoeConfig", "Glm4MoeForCausalLM",
+            f"{_LLAMA} moe_intermediate_size n_routed_experts first_k_dense_replace use_qk_norm", {
+        "glm-4.5": (151552, 5120, 12288, 92, 96, 8, 1536, 160, 3, True),
+        "glm-4.5-air": (151552, 4096, 10944, 46, 96, 8, 1408, 128, 1, False),
+    }, head_dim=128, attention_bias=True, n_shared_experts=1, num_experts_per_tok=8),
+    **_rows("GptOssConfig", "GptOssForCausalLM", "num_hidden_layers num_local_experts", {
+        "gpt-oss-20b": (24, 32),
+        "gpt-oss-120b": (36, 128),
+    }),
+    "minicpm3-4b": Published("MiniCPM3Config", "MiniCPM3ForCausalLM", {}),
+    **_rows("BertConfig", "BertForMaskedLM", _SHAPE, {
+        "bert-base": (768, 3072, 12, 12),
+        "bert-large": (1024, 4096, 24, 16),
+    }, vocab_size=30522),
+    **_rows("RobertaConfig", "RobertaForMaskedLM", "vocab_size max_position_embeddings type_vocab_size", {
+        "roberta-base": (50265, 514, 1),
+    }),
+    **_rows("AlbertConfig", "AlbertForMaskedLM", _SHAPE, {
+        "albert-base": (768, 3072, 12, 12),
+    }),
+    "modernbert-base": Published("ModernBertConfig", "ModernBertForMaskedLM", {}),
+    **_rows("T5Config", "T5ForConditionalGeneration", "d_model d_ff num_layers num_heads", {
+        "t5-small": (512, 2048, 6, 8),
+        "t5-base": (768, 3072, 12, 12),
+        "t5-large": (1024, 4096, 24, 16),
+    }, vocab_size=32128, d_kv=64),
+    **_rows("BartConfig", "BartForConditionalGeneration", "d_model encoder_layers decoder_layers", {
+        "bart-base": (768, 6, 6),
+    }, vocab_size=50265, encoder_ffn_dim=3072, decoder_ffn_dim=3072, encoder_attention_heads=12,
+       decoder_attention_heads=12),
+}  # fmt: skip
+
+
+def parameters(model: Published) -> int:
+    """Unique parameters of the transformers class, built on the meta device: shapes without memory."""
+    import torch
+    import transformers
+
+    with torch.device("meta"):
+        built = getattr(transformers, model.model)(getattr(transformers, model.config)(**model.sizes))
+    return sum(p.numel() for p in {id(p): p for p in built.parameters()}.values())
