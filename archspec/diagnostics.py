@@ -81,6 +81,7 @@ CODES: dict[str, str] = {
     "A406": "an empty layer",
     "A407": "shared weights with nothing to share",
     "A408": "a branch that never reaches the sum",
+    "A409": "a norm of a branch, or a gate of a residual, where there is none",
     # feed-forward
     "A501": "more experts for a token than there are",
     "A502": "groups of experts that cannot be chosen from",
@@ -91,6 +92,8 @@ CODES: dict[str, str] = {
     "A507": "groups of experts that are all kept",
     "A508": "experts in a latent no narrower than the model",
     "A509": "a placement inside an expert",
+    "A510": "a router whose score does not go with its other keys",
+    "A511": "a clamp where nothing is clamped",
     # stacks and heads
     "A601": "one stack has nothing to share its embedding with",
     "A602": "cross attention without two stacks",

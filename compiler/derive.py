@@ -10,7 +10,7 @@ from typing import NamedTuple
 from .expand import at_site
 from .nodes import Mapping, Node, is_none, kind_of
 
-_BLOCK_NORMS = {"attention": ("v_norm", "out_norm"), "ffn": ("mid_norm",)}
+_BLOCK_NORMS = {"attention": ("v_norm", "head_norm", "out_norm"), "ffn": ("mid_norm", "expert_norm")}
 
 
 class _Sizes(NamedTuple):
@@ -85,6 +85,8 @@ def _entry(entry: Node, stack: str, sizes: _Sizes) -> Node:
         fields = dict(sublayer.value)
         if "placement" not in fields:
             fields["placement"] = placement or sublayer.derived("pre")
+        if "branch_norm" in fields:
+            _put(fields, "branch_norm", at_site(norm, fields["branch_norm"]))
         if name == "ffn":
             _ffn(fields, norm, sizes.width)
         elif kind_of(sublayer) == "mla":
@@ -150,8 +152,9 @@ def _latent(fields: Mapping, norm: Node | None, sizes: _Sizes) -> None:
 
 
 def _ffn(fields: Mapping, norm: Node | None, width: int | None) -> None:
-    if "mid_norm" in fields:
-        _put(fields, "mid_norm", at_site(norm, fields["mid_norm"]))
+    for site in _BLOCK_NORMS["ffn"]:
+        if site in fields:
+            _put(fields, site, at_site(norm, fields[site]))
     if "width" in fields:
         fields["width"] = _width(fields["width"], width)
     latent = fields.get("latent")
@@ -159,10 +162,13 @@ def _ffn(fields: Mapping, norm: Node | None, width: int | None) -> None:
         parts = dict(latent.mapping)
         _put(parts, "norm", at_site(norm, parts["norm"]))
         fields["latent"] = latent.with_value(parts)
+    clamp = fields["expert"].get("clamp") if "expert" in fields else None
     for part in ("expert", "shared"):
         inner = fields.get(part)
         if inner is not None and isinstance(inner.value, dict):
             deeper = dict(inner.value)
+            if part == "shared" and clamp is not None:
+                deeper.setdefault("clamp", clamp)
             _ffn(deeper, norm, width)
             fields[part] = inner.with_value(deeper)
 

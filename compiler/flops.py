@@ -154,6 +154,13 @@ class Counter:
     def add_heads(self, x: Shape, w: LeafRef) -> Shape:
         return self.passed("elementwise", x)
 
+    def weigh(self, x: Shape, w: LeafRef, shift: float) -> Shape:
+        return self.passed("elementwise", x)
+
+    def blend(self, x: Shape, f: Shape, w: LeafRef, temperature: float, floor: float) -> Shape:
+        assert x[-1] == f[-1], (x, f)
+        return self.passed("elementwise", x)
+
     def scale(self, x: Shape, by: float) -> Shape:
         return self.passed("elementwise", x)
 
@@ -167,6 +174,9 @@ class Counter:
 
     def activate(self, x: Shape, kind: Activation) -> Shape:
         return x if kind == "identity" else self.passed("activation", x)
+
+    def xielu(self, x: Shape, positive: LeafRef, negative: LeafRef) -> Shape:
+        return self.passed("activation", x)
 
     def dropout(self, x: Shape, p: float) -> Shape:
         return x
@@ -232,7 +242,7 @@ class Counter:
 
     def route(self, x: Shape, w: LeafRef, bias: LeafRef | None, routing: Routing) -> tuple[Shape, Shape]:
         b, t, e = self.linear(x, w)
-        self.passed("softmax" if routing.score == "softmax" else "activation", (b, t, e))
+        self.passed("activation" if routing.score == "sigmoid" else "softmax", (b, t, e))
         return (b, t, routing.k), (b, t, routing.k)
 
     def experts(self, x: Shape, weights: Shape, chosen: Shape, on_input: bool, body: Callable[[Shape], Shape]) -> Shape:

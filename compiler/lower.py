@@ -18,7 +18,7 @@ from archspec.language.base import scale_value
 from archspec.ops import rotary as rotary_ops
 from archspec.ops.attention import Attention, CrossAttention, OutputGate, QKNorm
 from archspec.ops.base import Op
-from archspec.ops.block import Block, ParallelBlock, Residual, Stack, Sublayer
+from archspec.ops.block import Block, ParallelBlock, Residual, ResidualGate, Stack, Sublayer
 from archspec.ops.embedding import Embedding, LearnedPositions, SinusoidalPositions
 from archspec.ops.ffn import Gated, Mlp
 from archspec.ops.head import ClassifierHead, Head, LmHead, NoHead, PoolerHead
@@ -61,7 +61,7 @@ def norm(node: ln.LayerNorm | ln.RMSNorm | ln.L2Norm, width: int, heads: int | N
         case ln.LayerNorm():
             return LayerNorm(width, node.eps, node.weight, heads, node.bias, node.eps_outside)
         case ln.RMSNorm():
-            return RMSNorm(width, node.eps, node.weight, heads)
+            return RMSNorm(width, node.eps, node.weight, heads, node.weight_first)
         case ln.L2Norm():
             return L2Norm(width, node.eps)
 
@@ -110,28 +110,34 @@ class _Site(Record):
         }
         made = [(name, node, make(node)) for name, (node, make) in fs.items() if node]  # type: ignore[operator]
         one = norm(layer.norm, self.spec.d_model)
-        if layer.parallel == "one_norm":
-            rest = [s for s in SITES[layer.placement] if s != "input"]
-            return ParallelBlock(
-                tuple(
-                    Sublayer(n, f, tuple((s, one) for s in rest), self.residual(node.residual or layer.residual))
-                    for n, node, f in made
-                ),
-                one,
-            )
+        shared = layer.parallel == "one_norm"  # stands before all sublayers, and at the input of none
         subs = tuple(
             Sublayer(
-                n,
+                name,
                 f,
-                tuple((s, one) for s in SITES[node.placement or layer.placement]),
+                tuple(
+                    (site, norm(node.branch_norm, self.spec.d_model) if site == "branch" and node.branch_norm else one)
+                    for site in SITES[layer.placement if shared else node.placement or layer.placement]
+                    if not (shared and site == "input")
+                ),
                 self.residual(node.residual or layer.residual),
+                self.residual_gate(node.residual or layer.residual),
             )
-            for n, node, f in made
+            for name, node, f in made
         )
+        if shared:
+            return ParallelBlock(subs, one)
         return ParallelBlock(subs) if layer.parallel else Block(subs)
 
-    def residual(self, node: la.AddResidual | la.NoResidual) -> Residual:
+    def residual_gate(self, node: la.Residual) -> ResidualGate | None:
+        if not isinstance(node, la.GatedResidual):
+            return None
+        return ResidualGate(self.spec.d_model, node.temperature, node.floor, self.spec.dropout.residual)
+
+    def residual(self, node: la.Residual) -> Residual:
         dropout = self.spec.dropout.residual
+        if isinstance(node, la.GatedResidual):
+            return Residual()
         if isinstance(node, la.NoResidual):
             return Residual(None, 1.0, dropout)
         return Residual(self.scale(node.skip_scale), self.scale(node.branch_scale), dropout)
@@ -141,9 +147,7 @@ class _Site(Record):
     def attention(self, a: la.SoftmaxAttention | la.LatentAttention) -> Attention | LatentAttention:
         mask = self.mask(a)
         warm = a.temperature
-        temperature = (
-            Temperature(warm.slope, warm.period, warm.offset, warm.growth == "power") if warm else None
-        )
+        temperature = Temperature(warm.slope, warm.period, warm.offset, warm.growth == "power") if warm else None
         if isinstance(a, la.LatentAttention):
             return self.latent(a, mask, temperature)
         rope = rotary(a.position, _int(a.head_dim)) if isinstance(a.position, lp.Rope) else None
@@ -199,6 +203,7 @@ class _Site(Record):
             "qk_norm": self.qk_norm(a.qk_norm, heads, kv, c) if a.qk_norm else None,
             "v_norm": norm(a.v_norm, cv) if a.v_norm else None,
             "out_norm": norm(a.out_norm, heads * cv) if a.out_norm else None,
+            "head_norm": norm(a.head_norm, cv) if a.head_norm else None,
             "gate": OutputGate(a.gate.activation, a.gate.per == "head", a.gate.bias) if a.gate else None,
         }  # fmt: skip
 
@@ -221,13 +226,16 @@ class _Site(Record):
         if isinstance(f, lf.Mlp):
             return Mlp(width, hidden, f.activation, _named(f.bias, ("up", "down")), mid, p, experts)
         bias = _named(f.bias, ("gate", "up", "down"))
-        return Gated(width, hidden, f.activation, bias, mid, p, experts, f.clamp, f.up_shift)
+        return Gated(
+            width, hidden, f.activation, bias, mid, p, experts, f.clamp, f.up_shift, f.clamp_at == "activation"
+        )
 
     def moe(self, f: lf.Moe) -> Moe:
         d, r, groups = self.spec.d_model, f.router, f.router.groups
         routing = Routing(
             f.top_k, r.score, r.normalize, r.scale, "logit" if r.selection_bias == "logit" else "score",
             groups.count if groups else 1, groups.keep if groups else 1, groups.score if groups else "max",
+            r.within or 0.0,
         )  # fmt: skip
         latent = f.latent.dim if f.latent else None
         return Moe(
@@ -238,11 +246,18 @@ class _Site(Record):
             router_bias=r.bias,
             selection_bias=r.selection_bias != "none",
             weigh_input=r.applies_to == "input",
-            shared=self.dense(f.expert, _int(f.shared.width), d) if f.shared else None,
+            shared=self.dense(_clamped(f.expert, f.shared), _int(f.shared.width), d) if f.shared else None,
             shared_gate=bool(f.shared and f.shared.gate == "sigmoid"),
             latent=latent,
             latent_norm=norm(f.latent.norm, f.latent.dim) if f.latent and f.latent.norm else None,
+            expert_norm=norm(f.expert_norm, latent or d) if f.expert_norm else None,
+            router_scale=r.input_scale,
         )
+
+
+def _clamped(expert: lf.Mlp | lf.Gated, shared: lf.SharedExpert) -> lf.Mlp | lf.Gated:
+    """The expert with the clamp of the one that every token takes."""
+    return expert.model_copy(update={"clamp": shared.clamp}) if isinstance(expert, lf.Gated) else expert
 
 
 # ------------------------------------------------------------------------------------------------------------- rotary

@@ -165,6 +165,14 @@ class Saved(Counter):
     def add_heads(self, x: Shape, w: LeafRef) -> Shape:
         return Held(x)
 
+    def weigh(self, x: Shape, w: LeafRef, shift: float) -> Shape:
+        self.keep(x)
+        return Held(x)
+
+    def blend(self, x: Shape, f: Shape, w: LeafRef, temperature: float, floor: float) -> Shape:
+        self.keep(x, f)
+        return Held(x)
+
     def scale(self, x: Shape, by: float) -> Shape:
         return Held(x)
 
@@ -184,6 +192,10 @@ class Saved(Counter):
         y = Held(x)
         self.keep(y if kind in _FROM_OUTPUT else x)
         return y
+
+    def xielu(self, x: Shape, positive: LeafRef, negative: LeafRef) -> Shape:
+        self.keep(x)
+        return Held(x)
 
     def dropout(self, x: Shape, p: float) -> Shape:
         if not p:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from archspec.ops.base import Op, Tensor, own_tensors, tensors, walk
-from archspec.ops.leaves import Slot
+from archspec.ops.leaves import Linear, Slot
 from archspec.ops.model import Model
 from archspec.ops.moe import Moe
 from archspec.ops.record import Record
@@ -110,8 +110,9 @@ def _sizes(layer: Op) -> tuple[dict[str, int], int]:
 
 
 def unchosen(op: Moe) -> int:
-    """Parameters of the experts that a token does not choose."""
-    return sum(t.size for t in tensors(op.expert)) // op.experts * (op.experts - op.routing.k)
+    """Parameters of the experts that a token does not choose. What experts share, a norm's weight, it does use."""
+    stacked = sum(t.size for t in tensors(op.expert) if isinstance(t.leaf, Linear))
+    return stacked // op.experts * (op.experts - op.routing.k)
 
 
 def _outside_layers(model: Model) -> Iterator[Tensor]:
@@ -126,7 +127,7 @@ def _add(sizes: dict[str, int], component: str, n: int) -> None:
     sizes[component] = sizes.get(component, 0) + n
 
 
-_ORDER = (*TABLES, "embedding_projection", "attention", "cross_attention", "ffn", "norm", "head")
+_ORDER = (*TABLES, "embedding_projection", "attention", "cross_attention", "ffn", "norm", "residual", "head")
 
 
 def _ordered(sizes: dict[str, int]) -> dict[str, int]:

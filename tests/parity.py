@@ -91,7 +91,7 @@ class Case:
         said = {key: value for key, value in self.values.items() if key in known or key not in mla()}
         config = cls(**{key: value for key, value in said.items() if cls.attribute_map.get(key) not in said})
         torch.manual_seed(3)
-        return perturbed(built(self.class_of(self.model, "modeling"), config))
+        return perturbed(built(self.class_of(self.model, "modeling"), config, self.attention))
 
 
 def perturbed(model: transformers.PreTrainedModel) -> transformers.PreTrainedModel:

@@ -193,6 +193,108 @@ PUBLISHED: dict[str, Published] = {
 }  # fmt: skip
 
 
+def _rope(theta: float, **more: Any) -> dict[str, Any]:
+    return {"rope_parameters": {"rope_theta": float(theta), "rope_type": "default", **more}}
+
+
+def _llama3(factor: float, high: float = 4.0) -> dict[str, Any]:
+    ramp = {
+        "factor": factor,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": high,
+        "original_max_position_embeddings": 8192,
+    }
+    return _rope(500000, **{"rope_type": "llama3", **ramp})
+
+
+def _yarn(theta: float, factor: float, beta_fast: float, mscale: float) -> dict[str, Any]:
+    ends = {"beta_fast": beta_fast, "beta_slow": 1.0, "original_max_position_embeddings": 4096}
+    return _rope(theta, rope_type="yarn", factor=factor, mscale=mscale, mscale_all_dim=mscale, **ends)
+
+
+def _gemma3(**of_full: Any) -> dict[str, Any]:
+    full = {"rope_type": "default", "rope_theta": 1e6, **of_full}
+    return {
+        "rope_parameters": {"sliding_attention": {"rope_type": "default", "rope_theta": 1e4}, "full_attention": full}
+    }
+
+
+_DIVISORS = [
+    1.0591234137867171, 1.1241891283591912, 1.2596935748670968, 1.5380380402321725, 2.093982484148734, 3.1446935121267696,
+    4.937952647693647, 7.524541999994549, 10.475458000005451, 13.062047352306353, 14.85530648787323, 15.906017515851266,
+    16.461961959767827, 16.740306425132907, 16.87581087164081, 16.940876586213285,
+]  # fmt: skip
+_LONGROPE = {"rope_type": "longrope", "original_max_position_embeddings": 32768, "factor": 1.0}
+_OLMO3 = {
+    "rope_type": "yarn",
+    "factor": 8.0,
+    "original_max_position_embeddings": 8192,
+    "attention_factor": 1.2079441541679836,
+}
+_STARCODER2 = {"max_position_embeddings": 16384, "sliding_window": 4096, "bos_token_id": 0, "eos_token_id": 0}
+
+#: What else the decoders' configs say of the function, where it is not the class's default. No shape depends on it.
+_MEANING: dict[str, dict[str, Any]] = {
+    "gpt2 gpt2-medium gpt2-large gpt2-xl gpt3-175b falcon-7b falcon-40b mpt-7b mpt-30b gemma-2b gemma-7b": {},
+    "gpt-oss-20b gpt-oss-120b opt-125m opt-350m opt-1.3b opt-2.7b opt-6.7b opt-13b opt-30b opt-66b": {},
+    "gpt-j-6b": {"rotary_dim": 64},
+    "pythia-70m pythia-160m pythia-410m pythia-1b pythia-1.4b pythia-2.8b pythia-6.9b pythia-12b": {"rotary_pct": 0.25},
+    "gpt-neox-20b": {"rotary_pct": 0.25, "hidden_act": "gelu_fast"},
+    "bloom-560m bloom-7b1 bloom-176b": {"seq_length": 2048},
+    "phi-1.5": {"partial_rotary_factor": 0.5},
+    "phi-2": {"partial_rotary_factor": 0.4, "resid_pdrop": 0.1},
+    "phi-3-mini": {"sliding_window": 2047, "max_position_embeddings": 4096},
+    "llama-2-7b llama-2-13b llama-2-70b": {"max_position_embeddings": 4096, "rms_norm_eps": 1e-5},
+    "llama-3.1-8b llama-3.1-70b llama-3.1-405b": {"max_position_embeddings": 131072, "rms_norm_eps": 1e-5, **_llama3(8.0)},
+    "llama-3.2-1b llama-3.2-3b": {"max_position_embeddings": 131072, "rms_norm_eps": 1e-5, **_llama3(32.0)},
+    "llama-4-scout": {"max_position_embeddings": 10485760, **_llama3(16.0, 1.0)},
+    "llama-4-maverick": {"max_position_embeddings": 1048576, **_rope(500000)},
+    "smollm2-135m smollm2-360m": {"max_position_embeddings": 8192, "rms_norm_eps": 1e-5, **_rope(100000)},
+    "smollm2-1.7b": {"max_position_embeddings": 8192, "rms_norm_eps": 1e-5, **_rope(130000)},
+    "smollm3-3b": {"max_position_embeddings": 65536, **_rope(5e6)},
+    "mistral-7b": {"max_position_embeddings": 32768, "rms_norm_eps": 1e-5, "sliding_window": 4096},
+    "mistral-7b-v0.3": {"max_position_embeddings": 32768, "rms_norm_eps": 1e-5, "sliding_window": None, **_rope(1e6)},
+    "mixtral-8x7b": {"max_position_embeddings": 32768, **_rope(1e6)},
+    "mixtral-8x22b": {"max_position_embeddings": 65536, **_rope(1e6)},
+    "gemma-2-2b gemma-2-9b": {"query_pre_attn_scalar": 256},
+    "gemma-2-27b": {"query_pre_attn_scalar": 144},
+    "gemma-3-1b": {"sliding_window": 512, "max_position_embeddings": 32768, **_gemma3()},
+    "gemma-3-4b gemma-3-12b": {"sliding_window": 1024, **_gemma3(rope_type="linear", factor=8.0)},
+    "gemma-3-27b": {"sliding_window": 1024, "query_pre_attn_scalar": 168, **_gemma3(rope_type="linear", factor=8.0)},
+    "qwen2.5-0.5b": {"max_position_embeddings": 32768, **_rope(1e6)},
+    "qwen2.5-1.5b qwen2.5-7b": {"max_position_embeddings": 131072, **_rope(1e6)},
+    "qwen2.5-72b": {"max_position_embeddings": 131072, "rms_norm_eps": 1e-5, **_rope(1e6)},
+    "qwen3-0.6b qwen3-8b qwen3-32b": {"max_position_embeddings": 40960, **_rope(1e6)},
+    "qwen3-30b-a3b qwen3-235b-a22b": {"max_position_embeddings": 40960, "norm_topk_prob": True, **_rope(1e6)},
+    "deepseek-v2-lite": {"max_position_embeddings": 163840, **_yarn(1e4, 40.0, 32.0, 0.707)},
+    "deepseek-v2": {
+        "max_position_embeddings": 163840, "topk_method": "group_limited_greedy", "n_group": 8, "topk_group": 3,
+        "routed_scaling_factor": 16.0, **_yarn(1e4, 40.0, 32.0, 0.707),
+    },
+    "deepseek-v3": {"max_position_embeddings": 163840, "routed_scaling_factor": 2.5, **_yarn(1e4, 40.0, 32.0, 1.0)},
+    "kimi-k2": {"max_position_embeddings": 131072, "routed_scaling_factor": 2.827, **_yarn(5e4, 32.0, 1.0, 1.0)},
+    "olmo2-7b olmo2-13b": {"max_position_embeddings": 4096, "rms_norm_eps": 1e-6, **_rope(500000)},
+    "olmo3-7b": {"max_position_embeddings": 65536, "rms_norm_eps": 1e-6, "rope_theta": 500000.0, "rope_scaling": _OLMO3},
+    "starcoder2-3b": {**_STARCODER2, **_rope(999999.4420358813)},
+    "starcoder2-7b": {**_STARCODER2, **_rope(1e6)},
+    "starcoder2-15b": {**_STARCODER2, **_rope(1e5)},
+    "command-r": {"max_position_embeddings": 131072, **_rope(8e6)},
+    "glm-4.5": {"routed_scaling_factor": 2.5, **_rope(1e6, partial_rotary_factor=0.5)},
+    "glm-4.5-air": _rope(1e6, partial_rotary_factor=0.5),
+    "minicpm3-4b": _rope(1e4, **{**_LONGROPE, "short_factor": _DIVISORS, "long_factor": _DIVISORS}),
+}  # fmt: skip
+MEANING = {name: more for names, more in _MEANING.items() for name in names.split()}
+
+
+def config(name: str) -> dict[str, Any]:
+    """A published `config.json`, as transformers 5.24 writes it."""
+    import transformers
+
+    model = PUBLISHED[name]
+    made: dict[str, Any] = getattr(transformers, model.config)(**model.sizes, **MEANING.get(name, {})).to_dict()
+    return {**made, "architectures": [model.model]}
+
+
 def parameters(model: Published) -> int:
     """Unique parameters of the transformers class, built on the meta device: shapes without memory."""
     import torch

@@ -52,9 +52,11 @@ def exact(model: transformers.PreTrainedModel) -> transformers.PreTrainedModel:
     return again
 
 
-def built(cls: type[transformers.PreTrainedModel], config: transformers.PreTrainedConfig) -> Any:
-    """The model in float64, with plain attention and experts one by one."""
-    config._attn_implementation = config._experts_implementation = "eager"
+def built(
+    cls: type[transformers.PreTrainedModel], config: transformers.PreTrainedConfig, attention: str = "eager"
+) -> Any:
+    """The model in float64, with plain attention unless another is asked for, and experts one by one."""
+    config._attn_implementation, config._experts_implementation = attention, "eager"
     with Exact64(), _doubles():
         return cls(config).double().eval()
 
@@ -72,7 +74,7 @@ def _doubles() -> Iterator[None]:
 
 def logits(model: transformers.PreTrainedModel, ids: Tensor, **inputs: Tensor) -> Tensor:
     """What the model says, to the precision of float64; its last layer where it has no head."""
-    with Exact64(), torch.no_grad():
+    with Exact64(), _doubles(), torch.no_grad():
         out = model(input_ids=ids, **inputs)
     return out.logits if "logits" in out else out.last_hidden_state
 

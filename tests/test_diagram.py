@@ -106,8 +106,8 @@ def test_boxes_hold_every_parameter_once(name: str, level: str) -> None:
 
 def chosen(model: Model, path: str) -> Fraction:
     """The share of a tensor that one token uses."""
-    at, mixture, _ = path.partition("expert.")
-    if not mixture:
+    at, mixture, leaf = path.partition("expert.")
+    if not mixture or leaf.split(".")[0] not in ("gate", "up", "down"):
         return Fraction(1)
     (op,) = (op for where, op, _ in walk(model) if where == at)
     assert isinstance(op, Moe)

@@ -23,6 +23,7 @@ from archspec.exporters.diagram.geometry import FACT, TITLE, Layout, Rect, exten
 from archspec.exporters.diagram.layout import place
 from archspec.exporters.diagram.render import MissingGraphviz, diagram, write
 from archspec.exporters.diagram.text import lines, width
+from archspec.ops.block import ParallelBlock, Residual
 
 HOSTILE = "a\"b'c <b>&amp; \\N {x|y} [z] é漢 #35; --> %%\n\x00</TABLE>"
 needs_dot = pytest.mark.skipif(shutil.which("dot") is None, reason="needs the program dot of Graphviz")
@@ -116,6 +117,19 @@ def test_pictures_of_published_models_stay_small(name: str) -> None:
     assert not too_wide(layout)
     rects = [*boxes(layout).items(), *((t.text, extent(t)) for t in layout.texts)]
     assert not [(a, b) for i, (a, r) in enumerate(rects) for b, s in rects[:i] if meet(r, s)]
+
+
+def test_branches_with_scales_of_their_own_are_labelled() -> None:
+    model = tiny("parallel")
+    assert model.decoder
+    (layer,) = set(model.decoder.layers)
+    assert isinstance(layer, ParallelBlock)
+    scaled = [s.replaced(residual=Residual(branch=by)) for s, by in zip(layer.sublayers, (0.5, 0.7), strict=True)]
+    layers = (layer.replaced(sublayers=tuple(scaled)),) * 2
+    layout = place(draw(model.replaced(decoder=model.decoder.replaced(layers=layers))))
+    attention, ffn = (layout.nodes[f"decoder.layers.0.{name}"] for name in ("attention", "ffn"))
+    at = {t.text: t.x for t in layout.texts}
+    assert attention.x < at["× 1/2"] < at["× 0.7"] < ffn.x
 
 
 @needs_dot

@@ -111,7 +111,8 @@ def products() -> tuple[Tensor, Tensor, Tensor]:
 def test_grouped_products_by_hand_and_by_finite_differences() -> None:
     x, w, y = products()
     expert = [0, 0, 2, 2, 2, 3]
-    torch.testing.assert_close(grouped_linear(x, w, ENDS), torch.stack([w[e] @ r for e, r in zip(expert, x)]), **CLOSE)  # type: ignore
+    rows = torch.stack([w[e] @ row for e, row in zip(expert, x, strict=True)])
+    torch.testing.assert_close(grouped_linear(x, w, ENDS), rows, **CLOSE)  # type: ignore[arg-type]
     outer = torch.zeros(4, 2, 3, dtype=torch.float64)
     for row, e in enumerate(expert):
         outer[e] += torch.outer(y[row], x[row])

@@ -71,7 +71,10 @@ def test_frequencies_are_those_of_transformers(scaling: Scaling, kind: str, para
 @pytest.mark.parametrize("length", [5, 64, 65, 100, 200])
 def test_the_longest_position_of_a_row_bends_its_frequencies(length: int) -> None:
     at = torch.tensor([[0, 1, length - 1], [0, 0, 2]])
-    dynamic, longrope = Rope(16, 500.0, scaling=Dynamic(2.0, 64)), Rope(16, 500.0, scaling=LongRope(64, SHORT, LONG, 1.1))
+    dynamic, longrope = (
+        Rope(16, 500.0, scaling=Dynamic(2.0, 64)),
+        Rope(16, 500.0, scaling=LongRope(64, SHORT, LONG, 1.1)),
+    )
     bent = {
         dynamic: theirs("dynamic", length, factor=2.0)[0],
         longrope: theirs("longrope", length, factor=4.0, short_factor=SHORT, long_factor=LONG)[0],

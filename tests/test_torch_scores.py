@@ -34,7 +34,7 @@ def by_hand(
 ) -> Tensor:
     """bias H N N, of query i and key j, already scaled or not."""
     out = torch.zeros(3, HEADS, N, 4, dtype=torch.float64)
-    for b, h, i in [(b, h, i) for b in range(3) for h in range(HEADS) for i in range(pads[b], N)]:
+    for b, h, i in ((b, h, i) for b, pad in enumerate(pads) for h in range(HEADS) for i in range(pad, N)):
         end = N if scores.mask.kind == "full" else i + 1
         start = max(pads[b], i + 1 - (scores.mask.window or N))
         s = k[b, h // 3, start:end] @ q[b, h, i] * scores.scale
@@ -131,17 +131,22 @@ def test_a_row_that_sees_nobody_stays_finite_and_so_do_its_gradients(with_sinks:
         assert (y[2] == 0).all()  # its whole softmax is in the sink
 
 
-def test_queries_grow_in_steps() -> None:
-    t = run(Scores(Mask(), 1.0), THERE)
-    y = t.temper(torch.ones(3, 2, N, 4, dtype=torch.float64), t.positions("tokens"), Temperature(0.3, 3))
+@pytest.mark.parametrize("offset", [0, 1])
+def test_queries_grow_in_steps_or_smoothly(offset: int) -> None:
+    t, ones = run(Scores(Mask(), 1.0), THERE), torch.ones(3, 2, N, 4, dtype=torch.float64)
+    steps = t.temper(ones, t.positions("tokens"), Temperature(0.3, 3, offset))
+    smooth = t.temper(ones, t.positions("tokens"), Temperature(0.3, 3, offset, power=True))
     for b, pad in enumerate(PADS):
-        want = [1 + 0.3 * math.log(1 + (p + 1) // 3) for p in range(N - pad)]  # steps at positions 2 and 5
-        assert y[b, 1, pad:, 2].tolist() == pytest.approx(want, abs=1e-12)
+        at = [p + offset for p in range(N - pad)]
+        assert steps[b, 1, pad:, 2].tolist() == pytest.approx([1 + 0.3 * math.log(1 + p // 3) for p in at], abs=1e-12)
+        assert smooth[b, 1, pad:, 2].tolist() == pytest.approx([(1 + p / 3) ** 0.3 for p in at], abs=1e-12)
 
 
 def test_a_number_a_head_and_one_head_for_all() -> None:
     t, x, g, one = run(Scores(Mask(), 1.0)), normal(2, 3, 4, 5), normal(2, 4, 3, seed=1), normal(2, 1, 4, 2, seed=2)
     assert torch.equal(t.mul_heads(x, g)[1, 2, 3], x[1, 2, 3] * g[1, 3, 2])
+    packed = t.add_heads(t.merge_heads(x), g[0, 0])
+    torch.testing.assert_close(packed[1, 3, 11], x[1, 2, 3, 1] + g[0, 0, 2])
     both = t.concat(x, one)
     assert both.shape == (2, 3, 4, 7)
     assert torch.equal(both[1, 2, 3], torch.cat((x[1, 2, 3], one[1, 0, 3])))

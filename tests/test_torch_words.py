@@ -10,7 +10,8 @@ import torch
 from tiny import tiny
 from torch import Tensor
 from torch_help import normal, perturbed, source, tokens
-from transformers.activations import ACT2FN
+from transformers.activations import ACT2FN, XIELUActivation
+from transformers.models.bloom.modeling_bloom import bloom_gelu_forward
 
 from archspec.exporters.torch.module import build
 from archspec.exporters.torch.places import Places
@@ -128,6 +129,20 @@ def test_capped_scores_in_half_are_single() -> None:
 def test_activations_are_those_of_transformers(ours: Activation, theirs: str) -> None:
     x = torch.linspace(-6, 6, 101, dtype=torch.float64)
     torch.testing.assert_close(ACTIVATIONS[ours](x), ACT2FN[theirs](x), atol=1e-12, rtol=0)
+
+
+def test_softplus_by_hand() -> None:
+    x = torch.linspace(-6, 6, 101, dtype=torch.float64)
+    torch.testing.assert_close(ACTIVATIONS["softplus"](x), (1 + x.exp()).log(), atol=1e-12, rtol=0)
+
+
+def test_activations_of_one_family_are_its_own() -> None:
+    x = torch.linspace(-6, 6, 101, dtype=torch.float64)
+    assert torch.equal(ACTIVATIONS["gelu_tanh_8"](x), bloom_gelu_forward(x))
+    assert not torch.allclose(ACTIVATIONS["gelu_tanh_8"](x), ACTIVATIONS["gelu_tanh"](x), atol=1e-10, rtol=0)
+    theirs = XIELUActivation(0.3, 0.9, dtype=torch.float64)
+    near = run(1).xielu(x, theirs.alpha_p, theirs.alpha_n)
+    torch.testing.assert_close(near, theirs._xielu_python(x), atol=1e-12, rtol=0)
 
 
 # ------------------------------------------------------------------------------------------------------------ positions

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from itertools import groupby
+from pathlib import Path
 
 import pytest
-from published import PUBLISHED, parameters
+from published import MEANING, PUBLISHED, config, parameters
 
 import archspec
+from archspec.compiler.lower import lower
+from archspec.compiler.resolve import resolve_text
 from archspec.compiler.source import zoo_names
+from archspec.exporters.weights.imports import spec_of
+from archspec.language.model import Dropout
 
 ZOO = sorted(zoo_names())
 #: No class of transformers has these: the total is the checkpoint's, or torch.nn.Transformer's.
@@ -39,12 +45,12 @@ def test_every_spec_has_a_witness() -> None:
     assert set(ZOO) == set(PUBLISHED) | WITHOUT_CLASS
 
 
-FAMILIES = {config: [n for n, _ in rows] for config, rows in groupby(PUBLISHED.items(), lambda item: item[1].config)}
+FAMILIES = {family: [n for n, _ in rows] for family, rows in groupby(PUBLISHED.items(), lambda item: item[1].config)}
 
 
-@pytest.mark.parametrize("config", FAMILIES)
-def test_totals_are_those_of_transformers(config: str) -> None:
-    for name in FAMILIES[config]:
+@pytest.mark.parametrize("family", FAMILIES)
+def test_totals_are_those_of_transformers(family: str) -> None:
+    for name in FAMILIES[family]:
         assert archspec.load(name).count(length=1).parameters.total == parameters(PUBLISHED[name]), name
 
 
@@ -58,6 +64,30 @@ def test_the_original_transformer_is_torchs(name: str, width: int, heads: int, f
         stacks = sum(p.numel() for p in torch.nn.Transformer(width, heads, 6, 6, ffn).parameters())
     counted = archspec.load(f"transformer-{name}").count(length=1).parameters
     assert counted.total == stacks - 4 * width + 37000 * width
+
+
+# ------------------------------------------------------------------------------------------------------------- meaning
+
+#: A norm without a weight is the same on either side of a rotation: the zoo writes the usual one.
+SAME_FUNCTION = {"llama-4-scout": ["decoder.layers.0.layers.0.attention.qk_norm.order=before_rope"]}
+#: How a model is trained, not what it is; a config does not say all of it.
+TRAINING = {"name": "x", "dtype": "float32", "dropout": Dropout()}
+
+
+@pytest.mark.parametrize("name", MEANING)
+def test_a_decoder_is_what_import_reads_in_its_config(name: str, tmp_path: Path) -> None:
+    """Import is held to transformers' logits elsewhere; so equal operations are the published function."""
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config(name)))
+    imported = resolve_text(spec_of(path), overrides=SAME_FUNCTION.get(name, [])).spec
+    mine = archspec.load(name).spec
+    assert imported.context_length == mine.context_length
+    assert lower(imported.model_copy(update=TRAINING)) == lower(mine.model_copy(update=TRAINING))
+
+
+def test_every_decoder_of_transformers_is_held_to_its_config() -> None:
+    decoders = {n for n in PUBLISHED if archspec.load(n).model.form == "decoder"}
+    assert decoders == set(MEANING)
 
 
 # ------------------------------------------------------------------------------------------------------------- experts

@@ -226,6 +226,22 @@ TINY = {
             - {ffn: {router: {score: softmax, selection_bias: logit, groups: {score: max}}, latent: {dim: 20, norm: rmsnorm}}}
         head: {tied: false}
     """,
+    "mixer": """
+        norm: {kind: rmsnorm}
+        decoder:
+          attention: {heads: 4, position: rope}
+          ffn:
+            kind: moe
+            experts: 6
+            top_k: 2
+            expert: {kind: mlp, width: 16, activation: xielu}
+            router: {score: sparsemixer, within: 0.5, normalize: false}
+          layers:
+            - {}
+            - {ffn: {kind: gated, width: 24, activation: xielu}}
+            - {ffn: {kind: mlp, width: 24, activation: gelu_tanh_8}}
+        head: {tied: false}
+    """,
     "mla": """
         norm: {kind: rmsnorm}
         decoder:

@@ -20,13 +20,21 @@ class AddResidual(Node):
     skip_scale: Scale = Field(1.0, description="of its input")
 
 
+class GatedResidual(Node):
+    """sqrt(1 - b²) · x + b · f(x), b = sigmoid(w / temperature), with a learned w for each channel"""
+
+    kind: Literal["gated"] = "gated"
+    temperature: PositiveFloat = Field(1.0, description="divides w")
+    floor: Annotated[float, Field(ge=0, lt=1)] = Field(0.0, description="1 - b² is at least this")
+
+
 class NoResidual(Node):
     """f(x) alone: no skip connection"""
 
     kind: Literal["none"] = "none"
 
 
-Residual = Annotated[AddResidual | NoResidual, Field(discriminator="kind"), tagged("add")]
+Residual = Annotated[AddResidual | GatedResidual | NoResidual, Field(discriminator="kind"), tagged("add")]
 
 
 class Sublayer(Node):
@@ -34,6 +42,7 @@ class Sublayer(Node):
 
     placement: Placement | None = Field(None, description="where its norms stand; = the block's")
     residual: Residual | None = Field(None, description="its skip connection; = the block's")
+    branch_norm: Norm | None = Field(None, description="of its branch, where its placement has one; = the block's norm")
 
 
 class SlidingWindow(Node):
@@ -110,6 +119,7 @@ class Heads(Sublayer):
     clip: Annotated[PositiveFloat | None, Absent] = Field(None, description="q, k and v clamped to ±clip")
     qk_norm: Annotated[QKNorm | None, Absent] = Field(None, description="a norm of q and k")
     v_norm: MaybeNorm = Field(None, description="a norm of v, per head")
+    head_norm: MaybeNorm = Field(None, description="a norm of each head's result, before a gate")
     out_norm: MaybeNorm = Field(None, description="a norm of the merged heads, before o")
     gate: Annotated[OutputGate | None, Absent] = Field(None, description="a gate on the merged heads")
 

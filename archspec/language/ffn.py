@@ -9,8 +9,20 @@ from .base import Absent, Node, Number, Positive, PositiveFloat, shape_of, tagge
 from .norms import MaybeNorm
 
 Activation = Literal[
-    "relu", "relu_squared", "gelu", "gelu_tanh", "quick_gelu", "silu", "mish", "tanh", "sigmoid", "identity"
+    "relu",
+    "relu_squared",
+    "gelu",
+    "gelu_tanh",
+    "gelu_tanh_8",
+    "quick_gelu",
+    "silu",
+    "mish",
+    "tanh",
+    "sigmoid",
+    "identity",
 ]
+#: xielu has two parameters of its own in each network.
+FfnActivation = Literal[Activation, "xielu"]
 
 
 class Ratio(Node):
@@ -32,7 +44,7 @@ class Mlp(Sublayer):
 
     kind: Literal["mlp"] = "mlp"
     width: Width = Field(description="F, an integer or {ratio: 4}")
-    activation: Activation = Field(description="applied elementwise")
+    activation: FfnActivation = Field(description="applied elementwise")
     bias: MlpBias = Field(False, description="of both linears, or a list of up, down")
     mid_norm: MaybeNorm = Field(None, description="a norm before down")
 
@@ -42,10 +54,13 @@ class Gated(Sublayer):
 
     kind: Literal["gated"] = "gated"
     width: Width = Field(description="F, an integer or {ratio: 8/3 …}")
-    activation: Activation = Field(description="of the gate")
+    activation: FfnActivation = Field(description="of the gate")
     bias: GatedBias = Field(False, description="of all three linears, or a list of gate, up, down")
     mid_norm: MaybeNorm = Field(None, description="a norm before down")
     clamp: Annotated[PositiveFloat | None, Absent] = Field(None, description="gate x ≤ clamp and |up x| ≤ clamp")
+    clamp_at: Literal["gate", "activation"] = Field(
+        "gate", description="`activation`: activation(gate x) ≤ clamp instead of gate x"
+    )
     up_shift: Number = Field(0.0, description="added to up x")
 
 
@@ -60,9 +75,14 @@ class ExpertGroups(Node):
 class Router(Node):
     """s = score(linear x); chosen = top_k(s + selection bias); weight = scale · s[chosen] (/ their sum)"""
 
-    score: Literal["softmax", "sigmoid"] = Field("softmax", description="of the router's logits")
+    score: Literal["softmax", "sigmoid", "sparsemixer"] = Field("softmax", description="of the router's logits")
+    within: Annotated[PositiveFloat | None, Absent] = Field(
+        None,
+        description="sparsemixer: experts count whose logit is this near the best, as a share of max(|logit|, best)",
+    )
     normalize: bool = Field(description="divide the chosen weights by their sum")
     scale: Number = Field(1.0, description="of the weights")
+    input_scale: Number = Field(1.0, description="of x, before the router's linear")
     bias: bool = Field(False, description="of the router's linear")
     selection_bias: Literal["none", "score", "logit"] = Field(
         "none", description="a buffer that only selects, and where it is added"
@@ -76,6 +96,7 @@ class SharedExpert(Node):
 
     width: Width = Field(description="F of the shared expert")
     gate: Literal["none", "sigmoid"] = Field("none", description="sigmoid: times sigmoid(linear x)")
+    clamp: Annotated[PositiveFloat | None, Absent] = Field(None, description="as an expert's; = the expert's")
 
 
 class LatentExperts(Node):
@@ -98,6 +119,7 @@ class Moe(Sublayer):
     router: Router = Field(description="how experts are chosen and weighted")
     shared: Annotated[SharedExpert | None, Absent] = Field(None, description="an expert every token takes")
     latent: Annotated[LatentExperts | None, Absent] = Field(None, description="experts narrower than d_model")
+    expert_norm: MaybeNorm = Field(None, description="a norm of each expert's output, one for all of them")
 
 
 Ffn = Annotated[Mlp | Gated | Moe, Field(discriminator="kind"), tagged()]

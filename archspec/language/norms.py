@@ -25,6 +25,7 @@ class RMSNorm(Node):
     kind: Literal["rmsnorm"] = "rmsnorm"
     eps: PositiveFloat = Field(1e-5, description="added to the mean square")
     weight: Weight = Field("w", description="`w` learned from 1, `1+w` learned from 0, `none`")
+    weight_first: bool = Field(False, description="norm x · weight, instead of weighing the normed x")
 
 
 class L2Norm(Node):

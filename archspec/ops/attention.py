@@ -59,6 +59,8 @@ class _Heads(Op):
     v_norm: Norm | None = None
     out_norm: Norm | None = None
     gate: OutputGate | None = None
+    #: Of each head's result, before a gate.
+    head_norm: Norm | None = None
 
     def leaves(self) -> Mapping[str, Leaf]:
         q, k, v = self.heads * self.head_dim, self.kv_heads * self.head_dim, self.kv_heads * self.v_head_dim
@@ -76,7 +78,7 @@ class _Heads(Op):
         return leaves
 
     def children(self) -> Children:
-        norms = {"v_norm": self.v_norm, "out_norm": self.out_norm}
+        norms = {"v_norm": self.v_norm, "head_norm": self.head_norm, "out_norm": self.out_norm}
         if self.qk_norm:
             norms |= {"q_norm": self.qk_norm.q, "k_norm": self.qk_norm.k}
         return {name: norm for name, norm in norms.items() if norm}
@@ -114,6 +116,8 @@ class _Heads(Op):
     def output(self, t: Words[V], w: Scope, x: V, y: V) -> V:
         """x B T D is what the gate reads, y B H T C' the heads."""
         gate = self.gate.values(t, w, x) if self.gate else None
+        if self.head_norm:
+            y = w.head_norm(t, y)
         if gate is not None and self.gate and self.gate.per_head:
             y = t.mul_heads(y, gate)
         y = t.merge_heads(y)  # B T H·C'

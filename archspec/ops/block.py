@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from .base import Children, Op, Tensor, own_tensors, walk
 from .embedding import Embedding
+from .leaves import Leaf, Vector
 from .norms import Norm
 from .record import Record
 from .words import Scope, V, Words
@@ -33,6 +34,23 @@ class Residual(Record):
         return t.add(x if self.skip == 1.0 else t.scale(x, self.skip), f)
 
 
+class ResidualGate(Op):
+    """sqrt(max(1 - b², floor)) · x + b · f, b = sigmoid(gate / temperature): unit variances stay unit. Dropout as in `Residual`."""
+
+    component: ClassVar[str] = "residual"
+
+    width: int
+    temperature: float = 1.0
+    floor: float = 0.0
+    dropout: float = 0.0
+
+    def leaves(self) -> Mapping[str, Leaf]:
+        return {"gate": Vector((self.width,), 0.0)}
+
+    def forward(self, t: Words[V], w: Scope, x: V, f: V) -> V:
+        return t.blend(x, t.dropout(f, self.dropout), w.gate, self.temperature, self.floor)
+
+
 class Sublayer(Record):
     """A function, the norms around it (site -> norm; sites input, branch, outer) and the residual that joins it."""
 
@@ -40,9 +58,12 @@ class Sublayer(Record):
     f: Op
     norms: tuple[tuple[str, Norm], ...] = ()
     residual: Residual = Residual()
+    #: Joins the two instead of `residual`.
+    gate: ResidualGate | None = None
 
     def children(self) -> Mapping[str, Op]:
-        return {**{f"{self.name}_{site}_norm": norm for site, norm in self.norms}, self.name: self.f}
+        gate = {f"{self.name}_residual": self.gate} if self.gate else {}
+        return {**{f"{self.name}_{site}_norm": norm for site, norm in self.norms}, self.name: self.f, **gate}
 
     def normed(self, t: Words[V], w: Scope, site: str, x: V) -> V:
         if all(site != each for each, _ in self.norms):
@@ -58,7 +79,9 @@ class Sublayer(Record):
         return self.normed(t, w, "branch", h)
 
     def apply(self, t: Words[V], w: Scope, x: V, memory: V | None) -> V:
-        return self.normed(t, w, "outer", self.residual.join(t, x, self.branch(t, w, x, memory)))
+        f = self.branch(t, w, x, memory)
+        y = getattr(w, f"{self.name}_residual")(t, x, f) if self.gate else self.residual.join(t, x, f)
+        return self.normed(t, w, "outer", y)
 
 
 class Block(Op):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from .base import Children, Op
-from .leaves import Leaf, Linear
+from .leaves import Leaf, Linear, Vector
 from .norms import Norm
 from .words import Activation, Scope, V, Words
 
@@ -16,7 +16,7 @@ class _Ffn(Op):
 
     width: int
     hidden: int
-    activation: Activation
+    activation: Activation | Literal["xielu"]
     bias: tuple[str, ...] = ()
     mid_norm: Norm | None = None
     dropout: float = 0.0
@@ -32,6 +32,15 @@ class _Ffn(Op):
     def narrowing(self) -> Linear:
         return Linear(self.hidden, self.width, "down" in self.bias, residual=True, experts=self.experts)
 
+    def learned(self) -> dict[str, Leaf]:
+        """The activation's own parameters, from 0.8 on either side; one pair for all experts."""
+        return (
+            {"alpha_p": Vector((1,), 0.20338), "alpha_n": Vector((1,), -1.05022)} if self.activation == "xielu" else {}
+        )
+
+    def activated(self, t: Words[V], w: Scope, x: V) -> V:
+        return t.xielu(x, w.alpha_p, w.alpha_n) if self.activation == "xielu" else t.activate(x, self.activation)
+
     def narrowed(self, t: Words[V], w: Scope, h: V) -> V:
         """B T F -> B T D"""
         h = t.dropout(h, self.dropout)
@@ -42,25 +51,32 @@ class Mlp(_Ffn):
     """down( act( up x ) )    (arXiv 1706.03762, section 3.3)."""
 
     def leaves(self) -> Mapping[str, Leaf]:
-        return {"up": self.widening("up"), "down": self.narrowing()}
+        return {"up": self.widening("up"), **self.learned(), "down": self.narrowing()}
 
     def forward(self, t: Words[V], w: Scope, x: V) -> V:
-        return self.narrowed(t, w, t.activate(t.linear(x, w.up), self.activation))
+        return self.narrowed(t, w, self.activated(t, w, t.linear(x, w.up)))
 
 
 class Gated(_Ffn):
-    """down( act( gate x ) · (up x + up_shift) ), both clamped first where there is a clamp    (arXiv 2002.05202)."""
+    """down( act( gate x ) · (up x + up_shift) ), both clamped where there is a clamp, the gate before or after act    (arXiv 2002.05202)."""
 
     clamp: float | None = None
     up_shift: float = 0.0
+    #: Is the activated gate clamped, and not the gate?
+    clamp_activated: bool = False
 
     def leaves(self) -> Mapping[str, Leaf]:
-        return {"gate": self.widening("gate"), "up": self.widening("up"), "down": self.narrowing()}
+        return {"gate": self.widening("gate"), "up": self.widening("up"), **self.learned(), "down": self.narrowing()}
 
     def forward(self, t: Words[V], w: Scope, x: V) -> V:
         gate, up = t.linear(x, w.gate), t.linear(x, w.up)  # B T F
+        if self.clamp and not self.clamp_activated:
+            gate = t.clamp(gate, None, self.clamp)
+        gate = self.activated(t, w, gate)
+        if self.clamp and self.clamp_activated:
+            gate = t.clamp(gate, None, self.clamp)
         if self.clamp:
-            gate, up = t.clamp(gate, None, self.clamp), t.clamp(up, -self.clamp, self.clamp)
+            up = t.clamp(up, -self.clamp, self.clamp)
         if self.up_shift:
             up = t.shift(up, self.up_shift)
-        return self.narrowed(t, w, t.mul(t.activate(gate, self.activation), up))
+        return self.narrowed(t, w, t.mul(gate, up))

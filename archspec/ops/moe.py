@@ -33,6 +33,10 @@ class Moe(Op):
     #: Width of the experts' x where it is not `width`.
     latent: int | None = None
     latent_norm: Norm | None = None
+    #: Of each expert's output, before it is weighted: one for all experts.
+    expert_norm: Norm | None = None
+    #: Of the router's x.
+    router_scale: float = 1.0
 
     def leaves(self) -> Mapping[str, Leaf]:
         leaves: dict[str, Leaf] = {"router": Linear(self.width, self.experts, self.router_bias)}
@@ -46,16 +50,24 @@ class Moe(Op):
         return leaves
 
     def children(self) -> Children:
-        children = {"expert": self.expert, "shared": self.shared, "latent_norm": self.latent_norm}
+        children = {
+            "expert": self.expert, "shared": self.shared, "latent_norm": self.latent_norm, "expert_norm": self.expert_norm,
+        }  # fmt: skip
         return {name: child for name, child in children.items() if child}
+
+    def expertise(self, t: Words[V], w: Scope, rows: V) -> V:
+        """An expert's work on its rows."""
+        y: V = w.expert(t, rows)
+        return w.expert_norm(t, y) if self.expert_norm else y
 
     def forward(self, t: Words[V], w: Scope, x: V) -> V:
         bias = w.selection_bias if self.selection_bias else None
-        weights, chosen = t.route(x, w.router, bias, self.routing)  # B T k
+        scaled = x if self.router_scale == 1.0 else t.scale(x, self.router_scale)
+        weights, chosen = t.route(scaled, w.router, bias, self.routing)  # B T k
         h = t.linear(x, w.latent_down) if self.latent else x
         if self.latent_norm:
             h = w.latent_norm(t, h)
-        y = t.experts(h, weights, chosen, self.weigh_input, lambda rows: w.expert(t, rows))
+        y = t.experts(h, weights, chosen, self.weigh_input, lambda rows: self.expertise(t, w, rows))
         if self.latent:
             y = t.linear(y, w.latent_up)
         if not self.shared:

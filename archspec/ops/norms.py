@@ -31,10 +31,14 @@ class _Weighted(Op):
 
 
 class RMSNorm(_Weighted):
-    """x / sqrt(mean x² + eps) · weight    (arXiv 1910.07467)"""
+    """x / sqrt(mean x² + eps) · weight    (arXiv 1910.07467), or the same of x · weight."""
+
+    weight_first: bool = False
 
     def forward(self, t: Words[V], w: Scope, x: V) -> V:
         weight = None if self.weight == "none" else w.weight
+        if self.weight_first and weight is not None:
+            return t.rms_norm(t.weigh(x, weight, self.shift), None, self.eps, 0.0)
         return t.rms_norm(x, weight, self.eps, self.shift)
 
 

@@ -105,16 +105,19 @@ class Routing(Record):
     """s = score(logits); chosen = top k of s + selection bias; weight = scale · s[chosen] (/ their sum).
 
     `bias_on`: where the selection bias is added. Groups: experts in equal groups, only the best `keep` may be chosen from.
+    sparsemixer: one choice after the other, each the best logit m of those left; its weight is its share of a softmax over those
+    left with m - logit ≤ within · max(|logit|, m)    (arXiv 2409.12136).
     """
 
     k: int
-    score: Literal["softmax", "sigmoid"]
+    score: Literal["softmax", "sigmoid", "sparsemixer"]
     normalize: bool
     scale: float = 1.0
     bias_on: Literal["score", "logit"] = "score"
     groups: int = 1
     keep: int = 1
     group_score: Literal["max", "top2_sum"] = "max"
+    within: float = 0.0
 
 
 class Sinusoid(Record):
@@ -130,8 +133,9 @@ class Sinusoid(Record):
 
 
 Activation = Literal[
-    "relu", "relu_squared", "gelu", "gelu_tanh", "quick_gelu", "silu", "mish", "tanh", "sigmoid", "softplus", "identity"
-]
+    "relu", "relu_squared", "gelu", "gelu_tanh", "gelu_tanh_8", "quick_gelu", "silu", "mish", "tanh", "sigmoid", "softplus",
+    "identity",
+]  # fmt: skip
 Counting = Literal["every", "unpadded"]
 Pool = Literal["first", "last", "mean"]
 
@@ -200,6 +204,14 @@ class Words(Protocol[V]):
         """B T H·C, vector (H) -> B T H·C: each head plus its own number"""
         ...
 
+    def weigh(self, x: V, w: Any, shift: float) -> V:
+        """... C, vector (C) or (H 1 C) -> ... C: x · (shift + w)"""
+        ...
+
+    def blend(self, x: V, f: V, w: Any, temperature: float, floor: float) -> V:
+        """... D, ... D, vector (D) -> ... D: sqrt(max(1 - b², floor)) · x + b · f, b = sigmoid(w / temperature)"""
+        ...
+
     def scale(self, x: V, by: float) -> V:
         """x · by"""
         ...
@@ -218,6 +230,13 @@ class Words(Protocol[V]):
 
     def activate(self, x: V, kind: Activation) -> V:
         """The activation, elementwise"""
+        ...
+
+    def xielu(self, x: V, positive: Any, negative: Any) -> V:
+        """x, two vectors (1) -> x: p·x² + x/2 above 0, else n·(eˣ - 1 - x) + x/2; p = softplus(positive), n = 1/2 + softplus(negative)
+
+        arXiv 2411.13010; like its authors' code with -1e-6 for an x above that in eˣ.
+        """
         ...
 
     def dropout(self, x: V, p: float) -> V:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from archspec.diagnostics import Place
-from archspec.language.ffn import ExpertGroups, Moe
+from archspec.language.ffn import ExpertGroups, Gated, Moe
 
 from ..nodes import Report
 from .layers import Site, neighbours
@@ -21,13 +21,32 @@ def check_experts(site: Site, report: Report) -> None:
         report.error("A501", message, site.place("ffn", "top_k"), f"top_k at most {moe.experts}")
     elif moe.router.groups is not None:
         _groups(site, moe, moe.router.groups, report)
+    _score(site, moe, report)
     _weights(site, moe, report)
-    if moe.expert.placement is not None:
-        message = "an expert stands in no residual of its own, and has no norms to place"
-        report.error("A509", message, site.place("ffn", "expert", "placement"), "write it beside `experts`")
+    for key in ("placement", "residual", "branch_norm"):
+        if getattr(moe.expert, key) is not None:
+            message = "an expert stands in no residual of its own, and has no norms to place"
+            report.error("A509", message, site.place("ffn", "expert", key), "write it beside `experts`")
+    if moe.shared is not None and moe.shared.clamp and not isinstance(moe.expert, Gated):
+        message = "a clamp is of a gated ffn, and the shared expert is an mlp as the others are"
+        report.error("A511", message, site.place("ffn", "shared", "clamp"), "remove the line")
     if moe.latent is not None and moe.latent.dim >= site.spec.d_model:
         message = f"a latent of {moe.latent.dim} is no narrower than the {site.spec.d_model} channels it is made of"
         report.warn("A508", message, site.place("ffn", "latent", "dim"), "a narrower one, or remove `latent`")
+
+
+def _score(site: Site, moe: Moe, report: Report) -> None:
+    r, mixer = moe.router, moe.router.score == "sparsemixer"
+    if mixer and r.within is None:
+        message = "sparsemixer weighs an expert among those near it, and `within` says how near"
+        report.error("A510", message, site.place("ffn", "router", "score"), "for example `within: 0.02`")
+    if not mixer and r.within is not None:
+        message = f"a {r.score} of all logits does not ask which are near"
+        report.error("A510", message, site.place("ffn", "router", "within"), "remove it, or `score: sparsemixer`")
+    for key, there in (("selection_bias", r.selection_bias != "none"), ("groups", r.groups is not None)):
+        if mixer and there:
+            message = "sparsemixer chooses the best logits, one after the other"
+            report.error("A510", message, site.place("ffn", "router", key), f"remove `{key}`")
 
 
 def _groups(site: Site, moe: Moe, groups: ExpertGroups, report: Report) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from archspec.language.attention import AddResidual, GatedResidual, NoResidual, Residual
 from archspec.language.base import scale_names
 from archspec.language.ffn import Gated, Mlp, Moe, Ratio
-from archspec.language.model import AddResidual, Entry, Group, Layer, Spec
+from archspec.language.model import Entry, Group, Layer, Spec
 
 from ..nodes import Report
 from ..places import Path, Places
@@ -19,7 +20,14 @@ def check_layer(site: Site, report: Report) -> None:
     if layer.parallel is not None:
         _parallel(site, layer, report)
     if isinstance(layer.residual, AddResidual):
-        _residual(site, layer.residual, report)
+        _residual(site, layer.residual, ("residual",), report)
+    for name in ("attention", "cross_attention", "ffn"):
+        sublayer = getattr(layer, name)
+        if sublayer is not None and isinstance(sublayer.residual, AddResidual):
+            _residual(site, sublayer.residual, (name, "residual"), report)
+        if sublayer is not None and sublayer.branch_norm and sublayer.placement not in ("branch", "sandwich"):
+            message = f"`placement: {sublayer.placement}` has no norm at the branch"
+            report.error("A409", message, site.place(name, "branch_norm"), "remove it, or `placement: sandwich`")
     _width(site, report)
 
 
@@ -31,19 +39,31 @@ def _parallel(site: Site, layer: Layer, report: Report) -> None:
     if layer.attention is None or layer.ffn is None:
         missing = "attention" if layer.attention is None else "ffn"
         report.error("A405", f"nothing is parallel in a layer without {missing}", place, "`parallel: none`")
+    if isinstance(layer.residual, GatedResidual):
+        message = "parallel sublayers are summed with one x, and a gate is of one sublayer"
+        report.error("A409", message, site.place("residual"), "`parallel: none`, or a plain residual")
     for name in ("attention", "ffn"):
         sublayer = layer.attention if name == "attention" else layer.ffn
         if sublayer is not None and sublayer.placement not in ("pre", "sandwich"):
             message = f"parallel sublayers need a norm at their input, and `placement: {sublayer.placement}` has none"
             report.error("A401", message, site.place(name, "placement"), "`placement: pre`, or `parallel: none`")
+        if sublayer is not None and sublayer.residual is not None and not _same_skip(sublayer.residual, layer.residual):
+            message = "parallel sublayers are summed with one x, and there is one skip connection for them all"
+            report.error("A401", message, site.place(name, "residual"), "say the skip in the block's `residual`")
 
 
-def _residual(site: Site, residual: AddResidual, report: Report) -> None:
+def _same_skip(own: Residual, block: Residual) -> bool:
+    if isinstance(own, AddResidual) and isinstance(block, AddResidual):
+        return own.skip_scale == block.skip_scale
+    return isinstance(own, NoResidual) and isinstance(block, NoResidual)
+
+
+def _residual(site: Site, residual: AddResidual, path: Path, report: Report) -> None:
     for name in ("branch_scale", "skip_scale"):
         scale = residual.branch_scale if name == "branch_scale" else residual.skip_scale
         if scale == 1.0:
             continue
-        place = site.place("residual", name)
+        place = site.place(*path, name)
         if "head_dim" in scale_names(scale):
             report.error("A207", "there is no head_dim here", place, "d_model, layers or a number")
             continue
@@ -57,6 +77,10 @@ def _residual(site: Site, residual: AddResidual, report: Report) -> None:
 
 def _width(site: Site, report: Report) -> None:
     ffn = site.layer.ffn
+    for path, gated in ((("ffn",), ffn), (("ffn", "expert"), ffn.expert if isinstance(ffn, Moe) else None)):
+        if isinstance(gated, Gated) and gated.clamp is None and gated.clamp_at != "gate":
+            place = site.place(*path, "clamp_at")
+            report.error("A511", "there is no clamp here", place, "add `clamp`, or remove the line")
     if isinstance(ffn, Mlp | Gated):
         _ratio(site, ffn.width, ("ffn",), report)
     elif isinstance(ffn, Moe):

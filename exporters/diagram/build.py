@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from archspec.compiler.parameters import Parameters, count_parameters
 from archspec.ops.base import Op
-from archspec.ops.block import Block, ParallelBlock, Stack, Sublayer
+from archspec.ops.block import Block, ParallelBlock, Residual, Stack, Sublayer
 from archspec.ops.embedding import Embedding
 from archspec.ops.head import LmHead, NoHead
 from archspec.ops.model import Model
@@ -179,6 +179,8 @@ def _sublayer(pen: Pen, s: Sublayer, path: str) -> None:
     pen.box(s.f, f"{at}.", *([] if fork else ["no residual"]))
     if "branch" in norms:
         pen.box(norms["branch"], f"{at}_branch_norm.")
+    if s.gate:
+        pen.box(s.gate, f"{at}_residual.")
     pen.join(at, fork, s.residual)
     if "outer" in norms:
         pen.box(norms["outer"], f"{at}_outer_norm.")
@@ -188,6 +190,7 @@ def _parallel(pen: Pen, op: ParallelBlock, path: str) -> None:
     """skip · x + branch_scale · Σ branch( f( input(x) ) ): all branches read the same x."""
     at = f"{path}parallel"
     residual = op.sublayers[0].residual
+    one = all(s.residual.branch == residual.branch for s in op.sublayers)  # then said once, of the sum
     fork = "" if residual.skip is None else pen.fork(path.rstrip("."))
     if op.norm:
         pen.box(op.norm, f"{path}input_norm.")
@@ -198,7 +201,8 @@ def _parallel(pen: Pen, op: ParallelBlock, path: str) -> None:
         pen.tail, norms = split, dict(s.norms)
         if "input" in norms:
             pen.box(norms["input"], f"{path}{s.name}_input_norm.")
-        pen.box(s.f, f"{path}{s.name}.", *([] if residual.skip is not None else ["no residual"]))
+        scaled = [] if one or s.residual.branch == 1.0 else [f"× {number(s.residual.branch)}"]
+        pen.box(s.f, f"{path}{s.name}.", *scaled, *([] if residual.skip is not None else ["no residual"]))
         if "branch" in norms:
             pen.box(norms["branch"], f"{path}{s.name}_branch_norm.")
         branches.append(tuple(n for n in pen.items if isinstance(n, Node)))
@@ -209,7 +213,7 @@ def _parallel(pen: Pen, op: ParallelBlock, path: str) -> None:
     pen.edges += [Edge(end, together.id) for end in ends]
     pen.items.append(together)
     pen.tail = together.id
-    pen.join(path.rstrip("."), fork, residual)
+    pen.join(path.rstrip("."), fork, residual if one else Residual(residual.skip))
 
 
 def _whole(pen: Pen, op: Op, path: str) -> None:

@@ -11,6 +11,7 @@ from functools import singledispatch
 
 from archspec.ops.attention import Attention, CrossAttention
 from archspec.ops.base import Op
+from archspec.ops.block import ResidualGate
 from archspec.ops.embedding import LearnedPositions, SinusoidalPositions
 from archspec.ops.ffn import Gated, Mlp
 from archspec.ops.head import ClassifierHead, LmHead, NoHead, PoolerHead
@@ -170,7 +171,7 @@ def _projections(op: Attention | CrossAttention, width: int) -> list[str]:
     if op.qk_norm:
         site = " of the vector" if op.qk_norm.over == "vector" else " after rope" * op.qk_norm.at("head", "after_rope")
         facts.append(f"q/k norm{site}")
-    facts += [name for name, norm in (("v norm", op.v_norm), ("output norm", op.out_norm)) if norm]
+    facts += [name for name, norm in (("v norm", op.v_norm), ("head norm", op.head_norm), ("output norm", op.out_norm)) if norm]
     facts += _scores(op.scores, width)
     if op.clip:
         facts.append(f"clip ±{op.clip:g}")
@@ -214,7 +215,7 @@ def _(op: Mlp) -> tuple[str, tuple[str, ...]]:
 def _(op: Gated) -> tuple[str, tuple[str, ...]]:
     facts = [f"{op.width:,} → {op.hidden:,} → {op.width:,}", f"gated {op.activation}", *_bias(op.bias, 3)]
     if op.clamp:
-        facts.append(f"clamp {op.clamp:g}")
+        facts.append(f"clamp {op.clamp:g}" + (" after it" if op.clamp_activated else ""))
     if op.up_shift:
         facts.append(f"up + {op.up_shift:g}")
     return "Feed-forward", (*facts, *(["inner norm"] if op.mid_norm else []))
@@ -225,6 +226,8 @@ def _(op: Moe) -> tuple[str, tuple[str, ...]]:
     facts = [f"{op.experts:,} experts, top {op.routing.k}", *describe(op.expert)[1]]
     if op.latent:
         facts.append(f"latent {op.latent:,}" + (", normed" if op.latent_norm else ""))
+    if op.expert_norm:
+        facts.append("experts normed")
     if op.shared:
         facts.append(f"shared expert {op.shared.hidden:,}" + (", gated" if op.shared_gate else ""))
     return "Mixture of experts", (*facts, *_router(op))
@@ -238,6 +241,8 @@ def _router(op: Moe) -> list[str]:
     if op.selection_bias:
         facts.append("selection bias" + (" of logits" if r.bias_on == "logit" else ""))
     facts += [name for name, there in (("router bias", op.router_bias), ("normalized", r.normalize)) if there]
+    if op.router_scale != 1.0:
+        facts.append(f"router's x × {number(op.router_scale)}")
     if r.scale != 1.0:
         facts.append(f"weights × {number(r.scale)}")
     return [*facts, *(["weights on the input"] if op.weigh_input else [])]
@@ -270,7 +275,7 @@ def _(op: LayerNorm) -> tuple[str, tuple[str, ...]]:
 
 @describe.register
 def _(op: RMSNorm) -> tuple[str, tuple[str, ...]]:
-    return "RMSNorm", tuple(_weight(op.weight))
+    return "RMSNorm", (*_weight(op.weight), *(["weighed first"] if op.weight_first and op.weight != "none" else []))
 
 
 @describe.register
@@ -280,6 +285,11 @@ def _(op: L2Norm) -> tuple[str, tuple[str, ...]]:
 
 def _weight(kind: str) -> list[str]:
     return {"w": [], "1+w": ["1 + w"], "none": ["no weight"]}[kind]
+
+
+@describe.register
+def _(op: ResidualGate) -> tuple[str, tuple[str, ...]]:
+    return "Residual gate b", ("b · f + √(1 − b²) · x",)
 
 
 @describe.register

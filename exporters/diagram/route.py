@@ -47,6 +47,7 @@ class Router:
                 self.draw(edge, a.side(-side), b.side(side))
             else:
                 self.draw(edge, (a.x, a.top), (a.x, b.y), b.side(side))
+                self.write((a.x + b.x) / 2, b.y + 7.0, edge.label)
         else:  # a branch from a fork
             self.draw(edge, (a.x, a.y), (b.x, a.y), (b.x, b.bottom))
         for i in range(edge.fan // 2):
@@ -66,7 +67,7 @@ class Router:
         lane = self.lane(edge)
         y = b.y + {"K": 7.0, "V": -7.0}.get(edge.label, 0.0)
         end = b.side(side)[0]
-        self.draw(edge, (a.x, a.top), (a.x, a.top + 16.0), (lane, a.top + 16.0), (lane, y), (end, y))
+        self.draw(edge, (a.x, a.top), (a.x, a.top + 20.0), (lane, a.top + 20.0), (lane, y), (end, y))
         self.write(lane - side * 13.0, y + 6.0 if edge.label != "V" else y - 6.5, edge.label)
 
     def lane(self, edge: Edge) -> float:

@@ -17,8 +17,10 @@ def activated(g: Builder, x: ir.Value, kind: Activation) -> ir.Value:
         case "relu_squared":
             y = g.op("Relu", x)
             return g.op("Mul", y, y)
-        case "gelu" | "gelu_tanh":
-            return g.op("Gelu", x, approximate="tanh" if kind == "gelu_tanh" else "none")
+        case "gelu":
+            return g.op("Gelu", x, approximate="none")
+        case "gelu_tanh" | "gelu_tanh_8":  # they differ by less than float32 holds
+            return g.op("Gelu", x, approximate="tanh")
         case "quick_gelu":
             return g.op("Mul", x, g.op("Sigmoid", g.op("Mul", x, g.number(1.702))))
         case "silu":
@@ -27,3 +29,13 @@ def activated(g: Builder, x: ir.Value, kind: Activation) -> ir.Value:
             return g.op(
                 {"relu": "Relu", "mish": "Mish", "tanh": "Tanh", "sigmoid": "Sigmoid", "softplus": "Softplus"}[kind], x
             )
+
+
+def xielu(g: Builder, x: ir.Value, positive: ir.Value, negative: ir.Value) -> ir.Value:
+    """softplus(positive) · x² above 0, (1/2 + softplus(negative)) · (eˣ - 1 - x) below, plus x/2."""
+    half = g.number(0.5)
+    above = g.op("Mul", g.op("Softplus", positive), g.op("Mul", x, x))
+    curve = g.op("Sub", g.op("Sub", g.op("Exp", g.op("Min", x, g.number(-1e-6))), g.number(1.0)), x)
+    below = g.op("Mul", g.op("Add", g.op("Softplus", negative), half), curve)
+    bent = g.op("Where", g.op("Greater", x, g.number(0.0)), above, below)
+    return g.op("Add", bent, g.op("Mul", x, half))

@@ -57,6 +57,9 @@ def _t(array: Array, turned: bool) -> Array:
 
 def routed(g: Builder, logits: ir.Value, bias: ir.Value | None, r: Routing, experts: int) -> tuple[ir.Value, ir.Value]:
     """B T E -> the weights of the chosen experts and their numbers, B T k each."""
+    if r.score == "sparsemixer":
+        weights, chosen = _one_by_one(g, logits, r)
+        return _weighted(g, weights, r), chosen
     score = _softmax if r.score == "softmax" else _sigmoid
     scores = score(g, logits)
     selection = scores
@@ -67,13 +70,30 @@ def routed(g: Builder, logits: ir.Value, bias: ir.Value | None, r: Routing, expe
     if r.groups > 1:
         selection = _kept(g, selection, r, experts)
     _, chosen = g.nodes("TopK", 2, selection, g.const([r.k]), axis=-1)
-    weights = g.op("GatherElements", scores, chosen, axis=-1)
+    return _weighted(g, g.op("GatherElements", scores, chosen, axis=-1), r), chosen
+
+
+def _weighted(g: Builder, weights: ir.Value, r: Routing) -> ir.Value:
     if r.normalize:
         total = g.op("ReduceSum", weights, g.const([-1]))
         weights = g.op("Div", weights, g.op("Add", total, g.number(1e-20)))  # scores may all be 0
     if r.scale != 1.0:
         weights = g.op("Mul", weights, g.number(r.scale))
-    return weights, chosen
+    return weights
+
+
+def _one_by_one(g: Builder, logits: ir.Value, r: Routing) -> tuple[ir.Value, ir.Value]:
+    """Each choice the best of those left, weighed among those left that are near it."""
+    weights, chosen, left, out = [], [], logits, g.number(-np.inf)
+    for _ in range(r.k):
+        best, at = g.nodes("TopK", 2, left, g.const([1]), axis=-1)  # B T 1
+        reach = g.op("Mul", g.op("Max", g.op("Abs", logits), best), g.number(r.within))
+        near = g.op("LessOrEqual", g.op("Sub", best, logits), reach)
+        shares = _softmax(g, g.op("Where", near, left, out))
+        weights.append(g.op("GatherElements", shares, at, axis=-1))
+        chosen.append(at)
+        left = g.op("ScatterElements", left, at, g.op("Expand", out, g.op("Shape", at)), axis=-1)
+    return g.op("Concat", *weights, axis=-1), g.op("Concat", *chosen, axis=-1)
 
 
 def _softmax(g: Builder, x: ir.Value) -> ir.Value:

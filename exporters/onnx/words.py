@@ -31,7 +31,7 @@ from archspec.ops.words import (
 )  # fmt: skip
 
 from . import attention, biases, experts, heads, norms, rotations
-from .activations import activated
+from .activations import activated, xielu
 from .graph import INT64, Array, Builder
 from .heads import Heads, X, apart, plain
 from .places import Places, allowed
@@ -166,6 +166,20 @@ class OnnxRun(Words[X]):
         y = self.g.op("Add", apart, self.vector(w.path, (h, 1)))
         return self.g.op("Reshape", y, self.g.const([0, 0, -1]))
 
+    def weigh(self, x: X, w: LeafRef, shift: float) -> X:
+        by = self.norm_vector(w, shift)
+        assert by is not None
+        return heads.like(self.g, x, self.g.op("Mul", heads.rows(self.g, x), by))
+
+    def blend(self, x: X, f: X, w: LeafRef, temperature: float, floor: float) -> ir.Value:
+        assert isinstance(w.leaf, Vector)
+        g, one = self.g, self.g.number(1.0)
+        at = g.op("Div", self.vector(w.path, w.leaf.shape), g.number(temperature))
+        b = g.op("Sigmoid", at)
+        kept = g.op("Mul", g.op("Sigmoid", g.op("Neg", at)), g.op("Add", one, b))  # 1 - b², without cancellation
+        keep = g.op("Sqrt", g.op("Max", kept, g.number(floor)))
+        return g.op("Add", g.op("Mul", plain(x), keep), g.op("Mul", plain(f), b))
+
     def scale(self, x: X, by: float) -> ir.Value:
         return self.g.op("Mul", plain(x), self.g.number(by))
 
@@ -182,6 +196,10 @@ class OnnxRun(Words[X]):
 
     def activate(self, x: X, kind: Activation) -> ir.Value:
         return activated(self.g, plain(x), kind)
+
+    def xielu(self, x: X, positive: LeafRef, negative: LeafRef) -> ir.Value:
+        p, n = (self.vector(w.path, (1,)) for w in (positive, negative))
+        return xielu(self.g, plain(x), p, n)
 
     def dropout(self, x: X, p: float) -> X:
         return x

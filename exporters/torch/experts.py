@@ -48,10 +48,11 @@ class StackedLinear(nn.Module):
 
     def forward(self, x: Tensor, group: Grouping) -> Tensor:
         """N inp, in the order of `group` -> N out."""
-        weight, bias = self.weight, self.bias
+        weight: Tensor = self.weight
+        bias: Tensor | None = self.bias
         if (dtype := autocast_dtype(x)) is not None:  # as nn.Linear does
             x, weight, bias = x.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype)
-        y = grouped_linear(x, weight, group.ends(self.experts))
+        y: Tensor = grouped_linear(x, weight, group.ends(self.experts))
         return y if bias is None else y + bias.index_select(0, group.experts)
 
 
@@ -62,6 +63,8 @@ def route(x: Tensor, w: nn.Linear, selection_bias: Tensor | None, routing: Routi
     """B T D -> weights B T k (float32 at least: half would send tokens to other experts), chosen B T k."""
     with no_autocast(x):
         logits = F.linear(full(x), full(w.weight), None if w.bias is None else full(w.bias))  # B T E
+    if routing.score == "sparsemixer":
+        return _weighted(*_one_by_one(logits, routing), routing)
     scores = _score(logits, routing)
     selection = scores
     if selection_bias is not None:
@@ -70,7 +73,10 @@ def route(x: Tensor, w: nn.Linear, selection_bias: Tensor | None, routing: Routi
     if routing.groups > 1:
         selection = _best_groups(selection, routing)
     chosen = selection.topk(routing.k, -1).indices
-    weights = scores.gather(-1, chosen)
+    return _weighted(scores.gather(-1, chosen), chosen, routing)
+
+
+def _weighted(weights: Tensor, chosen: Tensor, routing: Routing) -> tuple[Tensor, Tensor]:
     if routing.normalize:
         weights = weights / (weights.sum(-1, keepdim=True) + 1e-20)  # scores may all be 0
     return (weights if routing.scale == 1.0 else weights * routing.scale), chosen
@@ -80,9 +86,21 @@ def _score(logits: Tensor, routing: Routing) -> Tensor:
     return logits.softmax(-1) if routing.score == "softmax" else logits.sigmoid()
 
 
+def _one_by_one(logits: Tensor, routing: Routing) -> tuple[Tensor, Tensor]:
+    """Each choice the best of those left, weighed among those left that are near it."""
+    weights, chosen, left = [], [], logits
+    for _ in range(routing.k):
+        best, at = left.max(-1, keepdim=True)
+        near = best - logits <= routing.within * torch.maximum(logits.abs(), best)
+        weights.append(left.masked_fill(~near, float("-inf")).softmax(-1).gather(-1, at))
+        chosen.append(at)
+        left = left.scatter(-1, at, float("-inf"))
+    return torch.cat(weights, -1), torch.cat(chosen, -1)
+
+
 def _best_groups(selection: Tensor, routing: Routing) -> Tensor:
     """-inf for the experts outside the best groups."""
-    groups = selection.unflatten(-1, (routing.groups, -1))  # B T G E/G
+    groups = torch.unflatten(selection, -1, (routing.groups, -1))  # B T G E/G
     best = groups.amax(-1) if routing.group_score == "max" else groups.topk(2, -1).values.sum(-1)
     kept = torch.zeros_like(best, dtype=torch.bool).scatter(-1, best.topk(routing.keep, -1).indices, True)
     return groups.masked_fill(~kept.unsqueeze(-1), float("-inf")).flatten(-2)
@@ -152,7 +170,7 @@ grouped_linear.register_autograd(_linear_backward, setup_context=_keep)
 grouped_outer.register_autograd(_outer_backward, setup_context=_keep)
 
 
-@register_flop_formula([torch.ops.archspec.grouped_linear, torch.ops.archspec.grouped_outer])  # type: ignore[untyped-decorator]
+@register_flop_formula([torch.ops.archspec.grouped_linear, torch.ops.archspec.grouped_outer])
 def _flops(a: Any, b: Any, ends: Any, *args: Any, out_shape: Any = None, **kwargs: Any) -> int:
     """2 N I O: a is N I or N O, the other width is b's second."""
     return int(2 * a[0] * a[1] * b[1])

@@ -34,10 +34,10 @@ DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float1
 
 def _leaf(leaf: Leaf) -> nn.Module | Tensor:
     match leaf:
-        case Linear(experts=None):
+        case Linear():
+            if leaf.experts is not None:
+                return StackedLinear(leaf.experts, leaf.inp, leaf.out, leaf.bias)
             return nn.Linear(leaf.inp, leaf.out, leaf.bias)
-        case Linear(experts=int(experts)):
-            return StackedLinear(experts, leaf.inp, leaf.out, leaf.bias)
         case Table():
             return nn.Embedding(leaf.rows, leaf.width)
         case Vector():

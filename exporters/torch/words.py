@@ -22,11 +22,20 @@ from .tables import Tables, rotate, turns, waves
 
 Made = TypeVar("Made")
 
+
+def _gelu_tanh_8(x: Tensor) -> Tensor:
+    """0.79788456 in place of sqrt(2/π): below float64 that is lost in rounding, and the fused form does."""
+    if x.dtype != torch.float64:
+        return F.gelu(x, approximate="tanh")
+    return 0.5 * x * (1.0 + torch.tanh(0.79788456 * x * (1.0 + 0.044715 * x * x)))
+
+
 ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "relu_squared": lambda x: F.relu(x).square(),
     "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu_tanh_8": _gelu_tanh_8,
     "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
     "silu": F.silu,
     "mish": F.mish,
@@ -105,7 +114,7 @@ class TorchRun:
         return x.transpose(1, 2).flatten(2)
 
     def split(self, x: Tensor, widths: tuple[int, ...]) -> Sequence[Tensor]:
-        return x.split(widths, -1)
+        return torch.split(x, widths, -1)
 
     def concat(self, a: Tensor, b: Tensor) -> Tensor:
         return torch.cat((a, b.expand(-1, a.shape[1], -1, -1)), -1)
@@ -124,6 +133,15 @@ class TorchRun:
     def add_heads(self, x: Tensor, w: Tensor) -> Tensor:
         return (x.unflatten(-1, (w.shape[0], -1)) + w.unsqueeze(-1)).flatten(-2)
 
+    def weigh(self, x: Tensor, w: Tensor, shift: float) -> Tensor:
+        return (full(x) * (full(w) + shift)).to(x.dtype)
+
+    def blend(self, x: Tensor, f: Tensor, w: Tensor, temperature: float, floor: float) -> Tensor:
+        at = full(w) / temperature
+        b = at.sigmoid()
+        keep = ((-at).sigmoid() * (1.0 + b)).clamp(min=floor).sqrt()  # 1 - b², without cancellation
+        return (keep * full(x) + b * full(f)).to(x.dtype)
+
     def scale(self, x: Tensor, by: float) -> Tensor:
         return x * by
 
@@ -138,6 +156,10 @@ class TorchRun:
 
     def activate(self, x: Tensor, kind: Activation) -> Tensor:
         return ACTIVATIONS[kind](x)
+
+    def xielu(self, x: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        p, n = F.softplus(full(positive)).to(x.dtype), (0.5 + F.softplus(full(negative))).to(x.dtype)
+        return torch.where(x > 0, p * x * x, n * (torch.expm1(x.clamp(max=-1e-6)) - x)) + 0.5 * x
 
     def dropout(self, x: Tensor, p: float) -> Tensor:
         return F.dropout(x, p) if p and self.training else x
@@ -180,6 +202,7 @@ class TorchRun:
         if cache is not None:
             k, v = self.remember(k, cache[0]), self.remember(v, cache[1])
         p = scores.dropout if self.training else 0.0
+        see: Tensor | None
         explicit = scores.softcap is not None or sinks is not None  # no fused kernel bends scores
         if scores.bias is not None:
             see, causal = self.biased(scores, table, full(q).dtype if explicit else q.dtype), False
@@ -241,7 +264,7 @@ class TorchRun:
         self.group = Grouping(expert)
         rows = body(rows)
         self.group = None
-        y = rows.index_select(0, order.argsort()).unflatten(0, chosen.shape)  # B T k D
+        y = torch.unflatten(rows.index_select(0, order.argsort()), 0, chosen.shape)  # B T k D
         return (y if on_input else y * weights.unsqueeze(-1).to(x.dtype)).sum(-2)
 
     # ---- the ends of a model
@@ -285,8 +308,9 @@ def _mean(x: Tensor, tokens: Tensor) -> Tensor:
 
 def _tempers(temperature: Temperature, positions: Tensor) -> Tensor:
     """B T -> B 1 T 1"""
-    at = (positions + temperature.offset).clamp(min=0)  # padding is at -1
-    turns = at.to(torch.float64) / temperature.period
+    at = positions + temperature.offset
     if temperature.power:
-        return (1.0 + turns).pow(temperature.slope)[:, None, :, None]
-    return (1.0 + temperature.slope * torch.log1p(turns.floor()))[:, None, :, None]
+        factor = (1.0 + at.to(torch.float64) / temperature.period) ** temperature.slope
+    else:
+        factor = 1.0 + temperature.slope * torch.log1p((at // temperature.period).to(torch.float64))
+    return factor[:, None, :, None]

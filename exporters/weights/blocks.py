@@ -14,7 +14,8 @@ from archspec.compiler.grammar import Shape
 from archspec.errors import WeightsError
 
 from .config import Ledger
-from .entries import Block, stacked
+from .entries import Block as Block
+from .entries import stacked
 
 Written = dict[str, Any]
 
@@ -58,7 +59,7 @@ def decoder(
     layers: what each layer says, first to last. tied: the family's default of tie_word_embeddings.
     stack: block keys of all layers and `final_norm`. length: the context, where the config does not say it under a usual name.
     """
-    block = stack or {}
+    block, lm_head = stack or {}, {"tied": bool(c.get("tie_word_embeddings", tied)), **(head or {})}
     written = {
         "vocab_size": c.whole("vocab_size"),
         "context_length": length or c.get(LENGTH),
@@ -70,7 +71,7 @@ def decoder(
             **{key: value for key, value in block.items() if key == "final_norm"},
             **stacked([said("block", {**block, **layer}) for layer in layers]),
         },
-        "head": "none" if _bare(c) else {"tied": bool(c.get("tie_word_embeddings", tied)), **(head or {})},
+        "head": "none" if _bare(c) else lm_head,
         "dropout": dropout(c),
         "init": {"kind": "normal", "std": c.get("initializer_range", 0.02)},
     }
@@ -207,7 +208,12 @@ def mlp(c: Ledger, width: str = INNER, act: str = "gelu", bias: bool = True, key
 
 
 def moe(
-    c: Ledger, expert: Block, router: Block, shared: int | None = None, gate: str | None = None, top_k: int | None = None
+    c: Ledger,
+    expert: Block,
+    router: Block,
+    shared: int | None = None,
+    gate: str | None = None,
+    top_k: int | None = None,
 ) -> Block:
     """A mixture of experts. `shared` is the width of the expert every token takes; top_k: where it is not one for all layers."""
     return {

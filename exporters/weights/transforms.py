@@ -57,7 +57,7 @@ class Fuse:
 
     def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
         (whole,) = theirs
-        return whole.split([shape[self.axis] for shape in shapes], self.axis)
+        return torch.split(whole, [shape[self.axis] for shape in shapes], self.axis)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Interleave:
 
     def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
         (whole,) = theirs
-        return whole.unflatten(self.axis, (-1, len(shapes))).unbind(self.axis + 1)
+        return _apart(whole, self.axis, -1, len(shapes)).unbind(self.axis + 1)
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,11 @@ class FuseGroups:
 
     def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
         n = self._count(op)
-        return [torch.cat([x.unflatten(0, (n, -1)) for x in ours], 1).flatten(0, 1)]
+        return [torch.cat([_apart(x, 0, n, -1) for x in ours], 1).flatten(0, 1)]
 
     def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
         (whole,), n = theirs, self._count(op)
-        parts = whole.unflatten(0, (n, -1)).split([shape[0] // n for shape in shapes], 1)
+        parts = torch.split(_apart(whole, 0, n, -1), [shape[0] // n for shape in shapes], 1)
         return [part.flatten(0, 1) for part in parts]
 
     def _count(self, op: Op) -> int:
@@ -150,8 +150,7 @@ class SwapHalves:
     def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
         if not isinstance(op, Attention):
             raise WeightsError(f"{type(op).__name__} has no heads whose halves could be swapped.")
-        halves = (-1, 2, op.head_dim // 2)
-        return [x.unflatten(0, halves).flip(1).flatten(0, 2) for x in ours]
+        return [_apart(x, 0, -1, 2, op.head_dim // 2).flip(1).flatten(0, 2) for x in ours]
 
     def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
         return self.write(theirs, op)
@@ -177,6 +176,11 @@ class RopeOrder:
             return x
         pairs = (2, op.head_dim // 2) if halves_first else (op.head_dim // 2, 2)
         return x.reshape(-1, *pairs, *x.shape[1:]).transpose(1, 2).reshape(x.shape)
+
+
+def _apart(x: Tensor, axis: int, *sizes: int) -> Tensor:
+    """One axis as several."""
+    return x.reshape(*x.shape[:axis], *sizes, *x.shape[axis + 1 :])
 
 
 def written(chain: Sequence[Transform], ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:

@@ -5,7 +5,12 @@ from parity import Case, base
 
 def dbrx(**experts: Any) -> dict[str, Any]:
     ffn = {"ffn_hidden_size": 12, "moe_num_experts": 5, "moe_top_k": 2, **experts}
-    return base(attn_config={"kv_n_heads": 2, "clip_qkv": 0.8, "rope_theta": 10000.0}, ffn_config=ffn, max_seq_len=48, d_model=24)
+    return base(
+        attn_config={"kv_n_heads": 2, "clip_qkv": 0.8, "rope_theta": 10000.0},
+        ffn_config=ffn,
+        max_seq_len=48,
+        d_model=24,
+    )
 
 
 CASES = [

@@ -2,5 +2,7 @@ from parity import Case, base
 
 CASES = [
     Case("openai", "OpenAIGPTConfig", "OpenAIGPTLMHeadModel", base()),
-    Case("openai (silu, untied)", "OpenAIGPTConfig", "OpenAIGPTLMHeadModel", base(afn="swish", tie_word_embeddings=False)),
+    Case(
+        "openai (silu, untied)", "OpenAIGPTConfig", "OpenAIGPTLMHeadModel", base(afn="swish", tie_word_embeddings=False)
+    ),
 ]

@@ -6,7 +6,7 @@ LONG = {
 }  # fmt: skip
 SIZES = {"hidden_size": 48, "head_dim": 8, "original_max_position_embeddings": 2}
 CASES = [
-    Case("phi3", "Phi3Config", "Phi3ForCausalLM", base(sliding_window=5)),
+    Case("phi3", "Phi3Config", "Phi3ForCausalLM", base(sliding_window=5), hf=True),
     Case("phi3 (longrope, partly turned, tied)", "Phi3Config", "Phi3ForCausalLM",
-         base(**SIZES, rope_parameters=LONG, tie_word_embeddings=True)),
+         base(**SIZES, rope_parameters=LONG, tie_word_embeddings=True), hf=True),
 ]  # fmt: skip

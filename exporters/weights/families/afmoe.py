@@ -21,12 +21,15 @@ def read(c: Ledger) -> Written:
         "qk_norm": {"over": "head"},
         "gate": {"activation": "sigmoid"},
     }
-    dense, router = c.get("num_dense_layers", 1), {
-        "score": "sigmoid",
-        "selection_bias": "score",
-        "normalize": True,
-        "scale": float(c.get("route_scale", 1.0)),
-    }
+    dense, router = (
+        c.get("num_dense_layers", 1),
+        {
+            "score": "sigmoid",
+            "selection_bias": "score",
+            "normalize": True,
+            "scale": float(c.get("route_scale", 1.0)),
+        },
+    )
 
     def block(i: int) -> Block:
         slides = types[i] == "sliding_attention"
@@ -34,7 +37,10 @@ def read(c: Ledger) -> Written:
         if i < dense:
             return {"attention": attention, "ffn": gated(c)}
         expert = gated(c, "moe_intermediate_size")
-        return {"attention": attention, "ffn": moe(c, expert, router, shared=c.get("num_shared_experts", 2) * expert["width"])}
+        return {
+            "attention": attention,
+            "ffn": moe(c, expert, router, shared=c.get("num_shared_experts", 2) * expert["width"]),
+        }
 
     c.ignore("intermediate_size")
     return decoder(

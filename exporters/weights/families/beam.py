@@ -6,9 +6,20 @@ from __future__ import annotations
 from math import sqrt
 
 from ..blocks import (
-    DEPTH, Block, Written, biased_router, decoder, each, expert_groups, gated, grouped, layer_types, moe, rmsnorm,
+    DEPTH,
+    Block,
+    Written,
+    biased_router,
+    decoder,
+    each,
+    expert_groups,
+    gated,
+    grouped,
+    layer_types,
+    moe,
+    rmsnorm,
     sparse_layers,
-)  # fmt: skip
+)
 from ..config import Ledger
 from ..maps import rule
 from ..names import ATTENTION, GATED, QK_NORM, SANDWICH_NORMS, decoder_family, experts
@@ -43,14 +54,12 @@ def read(c: Ledger) -> Written:
 
     c.ignore("intermediate_size", "moe_intermediate_size", "num_experts", "num_experts_per_tok")
     head = {"softcap": c.stated("final_logit_softcapping", 30.0)}
-    return decoder(
-        c, norm=rmsnorm(c), stack={"placement": "sandwich"}, layers=each(c, block), head=head, tied=False
-    )
+    return decoder(c, norm=rmsnorm(c), stack={"placement": "sandwich"}, layers=each(c, block), head=head, tied=False)
 
 
 def _residual(n: int) -> Block:
     """The n-th of all sums, the embedding being the first: the mean of n things, times sqrt(n)."""
-    return {"kind": "add", "branch_scale": f"1/sqrt({n})", "skip_scale": sqrt((n - 1) / n)}
+    return {"branch_scale": f"1/sqrt({n})", "skip_scale": sqrt((n - 1) / n)}
 
 
 FAMILY = decoder_family(

@@ -1,7 +1,4 @@
-"""BLOOM: ALiBi, a norm on the embedding, q k v head by head.
-
-Its gelu has the constant 0.79788456 for sqrt(2/π), which differs from `gelu_tanh` in the ninth digit: below float32.
-"""
+"""BLOOM: ALiBi, a norm on the embedding, q k v head by head."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ def read(c: Ledger) -> Written:
     c.ignore("offset_alibi", "skip_bias_add", "skip_bias_add_qkv")
     block = {
         "attention": {"heads": c.whole(HEADS), "bias": True, "position": "alibi"},
-        "ffn": {"kind": "mlp", "width": 4 * c.whole(WIDTH), "activation": "gelu_tanh", "bias": True},
+        "ffn": {"kind": "mlp", "width": 4 * c.whole(WIDTH), "activation": "gelu_tanh_8", "bias": True},
     }
     norm, length = layernorm(c), c.get("seq_length")
     embedding = {"norm": "layernorm"}

@@ -5,8 +5,18 @@ from __future__ import annotations
 from archspec.errors import WeightsError
 
 from ..blocks import (
-    Block, Written, decoder, each, gated, grouped, layer_types, layernorm, moe, rmsnorm, sparse_layers,
-)  # fmt: skip
+    Block,
+    Written,
+    decoder,
+    each,
+    gated,
+    grouped,
+    layer_types,
+    layernorm,
+    moe,
+    rmsnorm,
+    sparse_layers,
+)
 from ..config import Ledger
 from ..maps import rule
 from ..names import ATTENTION, GATED, decoder_family, experts, shared
@@ -21,6 +31,7 @@ def read(c: Ledger) -> Written:
     sparse = sparse_layers(c, lambda i: i >= first)
     window = c.stated("sliding_window", 4096)
     position = rope(c, interleaved=True, head_dim=c.whole("head_dim", 128))
+    c.ignore("rope_theta")  # said in rope_parameters as well, and there it counts
     narrow, wide = gated(c), c.get("prefix_dense_intermediate_size") or c.whole("intermediate_size")
     experts_of = _experts(c, narrow)
 
@@ -60,8 +71,10 @@ def _experts(c: Ledger, expert: Block) -> Block:
     router = {"score": score, "normalize": normalize or score == "softmax"}
     count, joined = c.get("num_shared_experts", 0), c.get("shared_expert_combination_strategy", "average")
     if joined not in ("sum", "average"):
-        raise WeightsError(f"the config has shared_expert_combination_strategy: {joined}, where sum or average is meant.")
-    halved = {"kind": "add", "branch_scale": 0.5} if count and joined == "average" else None
+        raise WeightsError(
+            f"the config has shared_expert_combination_strategy: {joined}, where sum or average is meant."
+        )
+    halved = {"branch_scale": 0.5} if count and joined == "average" else None
     return {**moe(c, expert, router, shared=count * expert["width"]), "residual": halved}
 
 

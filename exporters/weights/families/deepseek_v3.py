@@ -77,7 +77,7 @@ def write(model: Model, context_length: int | None) -> Written:
 
 
 def _rope_parameters(a: LatentAttention) -> Written:
-    """With `mscale_all_dim` where the scores are tempered: scale = m² / sqrt(head_dim), m = 0.1 · mscale_all_dim · ln(factor) + 1."""
+    """With `mscale_all_dim` where the scores are tempered: scale = m² / sqrt(head_dim), m = 0.1 mscale_all_dim ln(factor) + 1."""
     written = rope_parameters(a.rope)
     m = sqrt(a.scores.scale * sqrt(a.nope + a.turning))
     if a.rope and isinstance(a.rope.scaling, rotary.Yarn) and abs(m - 1) > 1e-9:

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from ..blocks import (
-    Block, Written, biased_router, decoder, each, every, expert_groups, gated, grouped, layer_types, moe, rmsnorm,
+    Block,
+    Written,
+    biased_router,
+    decoder,
+    each,
+    every,
+    expert_groups,
+    gated,
+    grouped,
+    layer_types,
+    moe,
+    rmsnorm,
     sparse_layers,
-)  # fmt: skip
+)
 from ..config import Ledger
 from ..maps import rule
 from ..names import ATTENTION, GATED, PRE_NORMS, QK_NORM, decoder_family, experts, shared
@@ -31,7 +42,10 @@ def read(c: Ledger) -> Written:
         if not sparse[i]:
             return {"attention": attention, "ffn": gated(c)}
         expert = gated(c, "moe_intermediate_size")
-        return {"attention": attention, "ffn": moe(c, expert, router, shared=c.get("num_shared_experts", 1) * expert["width"])}
+        return {
+            "attention": attention,
+            "ffn": moe(c, expert, router, shared=c.get("num_shared_experts", 1) * expert["width"]),
+        }
 
     c.ignore("intermediate_size")
     return decoder(c, norm=rmsnorm(c, 1e-5), layers=each(c, block), tied=False)

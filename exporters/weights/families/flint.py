@@ -12,9 +12,7 @@ from ..rotary import rope
 def read(c: Ledger) -> Written:
     """FlintConfig."""
     last = c.whole(DEPTH) - 1
-    types = layer_types(
-        c, lambda i: "full_attention" if i < 2 or i % 4 == 1 or i == last else "sliding_attention"
-    )
+    types = layer_types(c, lambda i: "full_attention" if i < 2 or i % 4 == 1 or i == last else "sliding_attention")
     window, position = c.whole("sliding_window", 513), rope(c, head_dim=c.whole("head_dim", 128))
     dense, step = c.get("mlp_only_layers", [0, 1]), c.get("decoder_sparse_step", 1)
     router = {"score": "sigmoid", "normalize": c.get("norm_topk_prob", True)}

@@ -23,7 +23,10 @@ def read(c: Ledger) -> Written:
         if i < dense:
             return {"attention": attention, "ffn": gated(c)}
         expert = gated(c, "moe_intermediate_size")
-        return {"attention": attention, "ffn": moe(c, expert, router, shared=c.get("n_shared_experts", 1) * expert["width"])}
+        return {
+            "attention": attention,
+            "ffn": moe(c, expert, router, shared=c.get("n_shared_experts", 1) * expert["width"]),
+        }
 
     c.ignore("intermediate_size")
     return decoder(c, norm=rmsnorm(c, 1e-5), layers=each(c, block), tied=False)

@@ -19,12 +19,13 @@ def read(c: Ledger) -> Written:
         if not sparse[i]:
             return {"attention": attention, "ffn": gated(c)}
         expert = gated(c, "moe_intermediate_size")
-        return {"attention": attention, "ffn": moe(c, expert, router, shared=c.get("n_shared_experts", 1) * expert["width"])}
+        return {
+            "attention": attention,
+            "ffn": moe(c, expert, router, shared=c.get("n_shared_experts", 1) * expert["width"]),
+        }
 
     c.ignore("intermediate_size")
     return decoder(c, norm=rmsnorm(c, 1e-5), layers=each(c, block), tied=False)
 
 
-FAMILY = decoder_family(
-    "glm4_moe_lite", read, (*PRE_NORMS, *LATENT, *GATED, *experts(), *shared()), beyond=True
-)
+FAMILY = decoder_family("glm4_moe_lite", read, (*PRE_NORMS, *LATENT, *GATED, *experts(), *shared()), beyond=True)

@@ -27,8 +27,14 @@ def _kinds(c: Ledger) -> list[str]:
     patterns = c.get("attention_types", [[["global", "local"], 12]])
     kinds = [kind for pattern, times in patterns for _ in range(times) for kind in pattern]
     stated = c.get("attention_layers", kinds)
-    if stated != kinds or not set(kinds) <= {"global", "local"} or len(kinds) != c.whole("num_layers|num_hidden_layers"):
-        raise WeightsError(f"the config has attention_types: {patterns}, which are not its layers, global or local each.")
+    if (
+        stated != kinds
+        or not set(kinds) <= {"global", "local"}
+        or len(kinds) != c.whole("num_layers|num_hidden_layers")
+    ):
+        raise WeightsError(
+            f"the config has attention_types: {patterns}, which are not its layers, global or local each."
+        )
     return kinds
 
 

@@ -18,7 +18,9 @@ def read(c: Ledger) -> Written:
     types = layer_types(c, lambda i: "sliding_attention" if i % 4 else "full_attention")
     thetas = c.get("layer_rope_theta") or [position["theta"]] * c.whole(DEPTH)
     if len(thetas) != len(types):
-        raise WeightsError(f"the config has layer_rope_theta: {thetas}, where one for each of {len(types)} layers is meant.")
+        raise WeightsError(
+            f"the config has layer_rope_theta: {thetas}, where one for each of {len(types)} layers is meant."
+        )
 
     def block(i: int) -> Block:
         return {

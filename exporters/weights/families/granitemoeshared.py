@@ -40,7 +40,7 @@ def whole(c: Ledger, attentions: list[Block]) -> Written:
         c,
         norm=rmsnorm(c),
         embedding={"scale": float(c.get("embedding_multiplier", 1.0))},
-        stack={"residual": {"kind": "add", "branch_scale": float(c.get("residual_multiplier", 1.0))}},
+        stack={"residual": {"branch_scale": float(c.get("residual_multiplier", 1.0))}},
         layers=[{"attention": a, "ffn": ffn} for a in attentions],
         head={"scale": f"1/{divisor:.12g}" if divisor != 1.0 else None},
         tied=False,

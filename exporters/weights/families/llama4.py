@@ -25,7 +25,10 @@ def read(c: Ledger) -> Written:
     sparse = c.stated("moe_layers", None)
     if sparse is None:
         sparse = range(step - 1, depth, step)
-    position, normed, tempered = rope(c, theta=500000.0, interleaved=True, head_dim=c.whole("head_dim", 128)), *_options(c)
+    position, normed, tempered = (
+        rope(c, theta=500000.0, interleaved=True, head_dim=c.whole("head_dim", 128)),
+        *_options(c),
+    )
 
     def attention(i: int) -> Block:
         turning = {"qk_norm": normed, "position": position}

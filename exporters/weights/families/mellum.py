@@ -34,6 +34,4 @@ def read(c: Ledger) -> Written:
     return decoder(c, norm=rmsnorm(c), layers=each(c, block), tied=False)
 
 
-FAMILY = decoder_family(
-    "mellum", read, (*PRE_NORMS, *ATTENTION, *QK_NORM, *GATED, *experts()), aside=("mtp.{path}",)
-)
+FAMILY = decoder_family("mellum", read, (*PRE_NORMS, *ATTENTION, *QK_NORM, *GATED, *experts()), aside=("mtp.{path}",))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..blocks import Block, LENGTH, Written, decoder, each, expert_groups, gated, moe, rmsnorm
+from ..blocks import Block, Written, decoder, each, expert_groups, gated, moe, rmsnorm
 from ..config import Ledger
 from ..names import GATED, LATENT, PRE_NORMS, decoder_family, experts, shared
 from ..rotary import latent, original_context, rope_parameters
@@ -31,7 +31,10 @@ def read(c: Ledger) -> Written:
         if i < dense:
             return {"attention": attention, "ffn": gated(c)}
         expert = gated(c, "moe_intermediate_size")
-        return {"attention": attention, "ffn": moe(c, expert, router, shared=c.get("n_shared_experts", 1) * expert["width"])}
+        return {
+            "attention": attention,
+            "ffn": moe(c, expert, router, shared=c.get("n_shared_experts", 1) * expert["width"]),
+        }
 
     c.ignore("intermediate_size")
     return decoder(c, norm=rmsnorm(c), layers=each(c, block), tied=False)

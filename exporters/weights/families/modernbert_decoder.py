@@ -16,6 +16,8 @@ def read(c: Ledger) -> Written:
     """ModernBertDecoderConfig. A window is half of `local_attention`, the token itself among it."""
     period, window = c.whole("global_attn_every_n_layers", 3), c.whole("local_attention", 128) // 2
     c.known(sliding_window=window)
+    c.ignore("layer_norm_eps", "position_embedding_type")  # norm_eps and the rotations say it
+    c.ignore("reference_compile", "repad_logits_with_grad", "deterministic_flash_attn")
     types = layer_types(c, lambda i: "sliding_attention" if i % period else "full_attention")
     theta = {
         "full_attention": c.get("global_rope_theta", 160000.0),

@@ -13,7 +13,7 @@ from ..transforms import Fuse
 
 
 def read(c: Ledger) -> Written:
-    """MptConfig. The width of the ffn is four times the model's, whatever it says."""
+    """MptConfig. alibi_bias_max is what was trained with; transformers takes 8 whatever it says."""
     c.known(no_bias=True, expansion_ratio=4, logit_scale=None)
     c.ignore("learned_pos_emb", "embedding_fraction", "verbose", "tokenizer_name")
     if c.get("norm_type", "low_precision_layernorm") not in ("layernorm", "low_precision_layernorm"):

@@ -1,4 +1,4 @@
-"""OLMo 2: norms on the branches' outputs only, and over the whole of q and k. OLMo 3: with windows, and a rotation by layer type."""
+"""OLMo 2: norms on the branches' outputs only, and over the whole of q and k. OLMo 3: and windows, a rotation by layer type."""
 
 from __future__ import annotations
 

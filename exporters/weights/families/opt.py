@@ -15,7 +15,9 @@ def read(c: Ledger) -> Written:
     width, narrow = c.whole(WIDTH), c.get("word_embed_proj_dim")
     narrow = narrow if narrow != width else None
     if narrow and not c.get("tie_word_embeddings", True):
-        raise WeightsError("the config has word_embed_proj_dim and a head of its own, which the language does not have.")
+        raise WeightsError(
+            "the config has word_embed_proj_dim and a head of its own, which the language does not have."
+        )
     bias, affine = c.get("enable_bias", True), c.get("layer_norm_elementwise_affine", True)
     pre = c.get("do_layer_norm_before", True)
     removed = c.get("_remove_final_layer_norm", False) and pre

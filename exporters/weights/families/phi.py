@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from archspec.ops.model import Model
+
 from ..blocks import Written, decoder, each, grouped, layernorm, mlp
 from ..config import Ledger
 from ..maps import rule
 from ..names import ATTENTION, decoder_family
 from ..rotary import rope
+from ..write import activation_name, causal, eps, layers, rope_parameters
+from ..write import grouped as heads
 
 
 def read(c: Ledger) -> Written:
@@ -28,6 +32,25 @@ def read(c: Ledger) -> Written:
     )
 
 
+def write(model: Model, context_length: int | None) -> Written:
+    """PhiConfig of a model."""
+    parts = layers(model, "phi")
+    a = parts.attention
+    values = {
+        **heads(a),
+        "rope_parameters": {
+            **rope_parameters(a.rope),
+            "partial_rotary_factor": a.rope.dim / a.head_dim if a.rope else 1.0,
+        },
+        "qk_layernorm": a.qk_norm is not None,
+        "intermediate_size": parts.ffn.hidden,
+        "hidden_act": activation_name(parts.ffn.activation),
+        "rms_norm_eps": None,
+        "layer_norm_eps": eps(parts.stack.final_norm),
+    }
+    return causal(model, context_length, "phi", "Phi", values)
+
+
 FAMILY = decoder_family(
     "phi",
     read,
@@ -41,4 +64,5 @@ FAMILY = decoder_family(
         rule("ffn.down.*", "mlp.fc2.*"),
     ),
     final="final_layernorm",
+    write=write,
 )
