@@ -73,7 +73,7 @@ CODES: dict[str, str] = {
     "A315": "a rope scaling that its rotation does not allow",
     "A316": "a temperature that never changes",
     # wiring
-    "A401": "parallel sublayers without an input norm",
+    "A401": "parallel sublayers without an input norm, or with two skip connections",
     "A402": "parallel with cross attention",
     "A403": "pre-norm without a final norm",
     "A404": "post-norm with a final norm",

@@ -36,7 +36,7 @@ def merge(base: Node | None, over: Node | None, shape: Shape, trace: Trace | Non
         assert base is not None
         return base
     if base is None or base.bad or over.bad:
-        if base is None and trace is not None and _removes_nothing(over, shape):
+        if base is None and trace is not None and _removes_nothing(over, shape, path):
             trace.absent[over.place] = (path, over)
         return base if base is not None and base.bad else over
     if not shape.owners:
@@ -86,8 +86,9 @@ def spelled_out(node: Node, shape: Shape) -> Node:
     return node
 
 
-def _removes_nothing(over: Node, shape: Shape) -> bool:
-    return shape.removable and over.value == "none" and shape.name not in _DERIVED_IF_ABSENT
+def _removes_nothing(over: Node, shape: Shape, path: str) -> bool:
+    derived = shape.name in _DERIVED_IF_ABSENT or path.endswith(".shared.clamp")
+    return shape.removable and over.value == "none" and not derived
 
 
 def _note_repeat(base: Node, over: Node, trace: Trace | None) -> None:

@@ -153,7 +153,7 @@ def _flow(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
-    return _text(value) if isinstance(value, str) else repr(value)
+    return _text(value) if isinstance(value, str) else repr(value).replace("e-0", "e-")
 
 
 def _text(text: str) -> str:

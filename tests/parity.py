@@ -87,7 +87,11 @@ class Case:
     def made(self) -> transformers.PreTrainedModel:
         """The model in float64, every weight moved off its initial value."""
         cls = self.class_of(self.config, "configuration")
-        known = {f for c in cls.__mro__ for f in vars(c).get("__annotations__", {})} | set(cls.attribute_map) | set(dir(cls))
+        known = (
+            {f for c in cls.__mro__ for f in vars(c).get("__annotations__", {})}
+            | set(cls.attribute_map)
+            | set(dir(cls))
+        )
         said = {key: value for key, value in self.values.items() if key in known or key not in mla()}
         config = cls(**{key: value for key, value in said.items() if cls.attribute_map.get(key) not in said})
         torch.manual_seed(3)
@@ -101,7 +105,10 @@ def perturbed(model: transformers.PreTrainedModel) -> transformers.PreTrainedMod
     """
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
-        for _, tensor in [*model.named_parameters(), *((n, b) for n, b in model.named_buffers() if n.endswith(BUFFERS))]:
+        for _, tensor in [
+            *model.named_parameters(),
+            *((n, b) for n, b in model.named_buffers() if n.endswith(BUFFERS)),
+        ]:
             tensor.copy_((tensor + 0.2 * torch.randn(tensor.shape, generator=generator)).float())
     return model
 

@@ -103,7 +103,7 @@ def test_onnx(parity: Parity, tmp_path: Path) -> None:
 @every([case for case in EXPRESSIBLE if case.hf])
 def test_written_as_hf(parity: Parity, tmp_path: Path) -> None:
     """A checkpoint written by us is the first one to transformers, and imports to the same spec."""
-    save_hf(parity.model, parity.ours, tmp_path, parity.spec.context_length)
+    save_hf(parity.model, parity.ours, tmp_path, parity.spec.context_length, prefer=parity.loaded[1].family)
     cls = getattr(transformers, parity.case.model)
     back, said = cls.from_pretrained(tmp_path, output_loading_info=True, attn_implementation="eager", dtype="float64")
     assert {name: set(said[name]) for name in ("missing_keys", "unexpected_keys", "mismatched_keys")} == {

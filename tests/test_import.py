@@ -62,7 +62,9 @@ def test_what_is_missing_or_no_size_is_named() -> None:
 
 
 def test_unread_keys_inside_are_found_too() -> None:
-    c = Ledger({"odd": 1, "initializer_range": 0.1, "pad_token_id": 0, "rope_parameters": {"rope_theta": 1.0, "twist": 2}})
+    c = Ledger(
+        {"odd": 1, "initializer_range": 0.1, "pad_token_id": 0, "rope_parameters": {"rope_theta": 1.0, "twist": 2}}
+    )
     assert c.part("rope_parameters").get("rope_theta") == 1.0
     assert sorted(c.unread()) == ["odd", "rope_parameters.twist"]
 
@@ -151,7 +153,9 @@ def test_a_spec_as_a_person_would_write_it(tmp_path: Path) -> None:
         "_name_or_path": "meta-llama/Llama-3.1-Tiny",
         "rope_scaling": scaling | {"original_max_position_embeddings": 16},
     }
-    assert imported(tmp_path, config) == """\
+    assert (
+        imported(tmp_path, config)
+        == """\
 archspec: 1
 name: llama-3.1-tiny
 about: {source: config.json of meta-llama/Llama-3.1-Tiny}
@@ -159,7 +163,7 @@ vocab_size: 61
 context_length: 64
 d_model: 24
 dtype: bfloat16
-norm: {kind: rmsnorm, eps: 1e-05}
+norm: {kind: rmsnorm, eps: 1e-5}
 decoder:
   layers: 2
   attention:
@@ -169,6 +173,7 @@ decoder:
   ffn: {kind: gated, width: 40, activation: silu}
 head: {tied: false}
 """
+    )
 
 
 def test_a_key_that_nobody_knows_is_an_error_that_names_it(tmp_path: Path) -> None:
@@ -246,7 +251,9 @@ def test_import_then_build_with_the_weights(tmp_path: Path) -> None:
 
     wanted = {n: s for e in plan(FAMILY, arch.model).entries for n, s in zip(e.theirs, e.shapes, strict=True)}
     save_file({n: torch.randn(s) for n, s in wanted.items()}, checkpoint / "model.safetensors")
-    out = run.invoke(cli, ["build", str(tmp_path / "tiny.yaml"), "--weights", str(checkpoint), "-o", str(tmp_path / "b")])
+    out = run.invoke(
+        cli, ["build", str(tmp_path / "tiny.yaml"), "--weights", str(checkpoint), "-o", str(tmp_path / "b")]
+    )
     assert out.exit_code == 0, out.output
     assert f"{len(wanted)} tensors read by the llama map" in out.output
     again = run.invoke(cli, ["import", str(checkpoint), "-o", str(tmp_path / "tiny.yaml")])

@@ -159,7 +159,9 @@ def test_unknown_names_are_an_error() -> None:
 def test_a_config_of_an_unknown_family_is_an_error() -> None:
     message = refused(model(LLAMA), checkpoint(model(LLAMA), "llama"), {"model_type": "mamba"})
     assert "there is no name map for `mamba`" in message
-    assert message.partition("known: ")[2].split(", ") == sorted({t for f in FAMILIES if f.format == "huggingface" for t in f.types})
+    assert message.partition("known: ")[2].split(", ") == sorted(
+        {t for f in FAMILIES if f.format == "huggingface" for t in f.types}
+    )
 
 
 def test_a_config_that_contradicts_the_spec_is_an_error() -> None:

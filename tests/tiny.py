@@ -188,8 +188,8 @@ TINY = {
         norm: {kind: rmsnorm}
         decoder:
           layers:
-            - {attention: {window: 4, gate: {per: head}}}
-            - {attention: {gate: {activation: silu}, temperature: {slope: 0.3, period: 3}}}
+            - {attention: {window: 4, gate: {per: head, bias: value}}, ffn: {residual: {branch_scale: 0.7, skip_scale: 0.9}}}
+            - {attention: {gate: {activation: silu, bias: head}, temperature: {growth: power, slope: 0.3, period: 3}}}
           attention: {heads: 4, kv_heads: 2, sinks: true, position: {kind: rope, scaling: {kind: yarn, factor: 4, original_context: 6}}}
           ffn: {kind: gated, width: 48, activation: silu}
         head: {tied: false}
@@ -260,6 +260,27 @@ TINY = {
             - {attention: {q_lora_rank: none, window: 5, temperature: {slope: 0.1, period: 4, offset: 0}}}
         head: {tied: false}
     """,
+    "gates": """
+        norm: {kind: rmsnorm, weight: 1+w}
+        decoder:
+          placement: sandwich
+          residual: {kind: gated, temperature: 0.3, floor: 0.001}
+          attention: {heads: 4, kv_heads: 2, position: rope, head_norm: {weight: none}, branch_norm: {weight: none, eps: 1e-8}}
+          ffn:
+            kind: moe
+            experts: 6
+            top_k: 2
+            expert: {kind: gated, width: 16, activation: silu, clamp: 0.4, clamp_at: activation}
+            shared: {width: 12, clamp: 0.2}
+            router: {score: sigmoid, normalize: true, input_scale: 0.4}
+            expert_norm: {weight_first: true}
+            branch_norm: {weight_first: true}
+          layers:
+            - {}
+            - {ffn: {latent: {dim: 20}, shared: {clamp: none}}}
+            - {attention: {residual: {kind: add, branch_scale: 0.5}}, ffn: {kind: gated, width: 24, activation: silu}}
+        head: {tied: false}
+    """,
     "stretched": """
         norm: {kind: rmsnorm}
         decoder:
@@ -297,7 +318,10 @@ GROWING = {
     """,
 }
 
-DECODERS = ("gpt2", "llama", "sandwich", "parallel", "shared", "prefix", "chunk", "odd", "alibi", "buckets", "sinks", "moe", "experts", "mla", "stretched")
+DECODERS = (
+    "gpt2", "llama", "sandwich", "parallel", "shared", "prefix", "chunk", "odd", "alibi", "buckets", "sinks", "moe", "experts",
+    "mixer", "mla", "gates", "stretched",
+)  # fmt: skip
 SEQ2SEQ = ("seq2seq", "t5like", "t5")
 ENCODERS = ("bert", "albert", "pooler", "classifier")
 

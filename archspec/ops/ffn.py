@@ -58,7 +58,7 @@ class Mlp(_Ffn):
 
 
 class Gated(_Ffn):
-    """down( act( gate x ) · (up x + up_shift) ), both clamped where there is a clamp, the gate before or after act    (arXiv 2002.05202)."""
+    """down( act( gate x ) · (up x + up_shift) ), up and gate or act(gate) clamped where there is a clamp    (arXiv 2002.05202)."""
 
     clamp: float | None = None
     up_shift: float = 0.0

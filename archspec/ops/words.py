@@ -233,9 +233,9 @@ class Words(Protocol[V]):
         ...
 
     def xielu(self, x: V, positive: Any, negative: Any) -> V:
-        """x, two vectors (1) -> x: p·x² + x/2 above 0, else n·(eˣ - 1 - x) + x/2; p = softplus(positive), n = 1/2 + softplus(negative)
+        """x, two vectors (1) -> x: p·x² + x/2 above 0, n·(eˣ - 1 - x) + x/2 below    (arXiv 2411.13010)
 
-        arXiv 2411.13010; like its authors' code with -1e-6 for an x above that in eˣ.
+        p = softplus(positive), n = 1/2 + softplus(negative). As in its authors' code, eˣ takes no x above -1e-6.
         """
         ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from archspec.diagnostics import Place
-from archspec.language.ffn import ExpertGroups, Gated, Moe
+from archspec.language.ffn import ExpertGroups, Moe
 
 from ..nodes import Report
 from .layers import Site, neighbours
@@ -27,9 +27,6 @@ def check_experts(site: Site, report: Report) -> None:
         if getattr(moe.expert, key) is not None:
             message = "an expert stands in no residual of its own, and has no norms to place"
             report.error("A509", message, site.place("ffn", "expert", key), "write it beside `experts`")
-    if moe.shared is not None and moe.shared.clamp and not isinstance(moe.expert, Gated):
-        message = "a clamp is of a gated ffn, and the shared expert is an mlp as the others are"
-        report.error("A511", message, site.place("ffn", "shared", "clamp"), "remove the line")
     if moe.latent is not None and moe.latent.dim >= site.spec.d_model:
         message = f"a latent of {moe.latent.dim} is no narrower than the {site.spec.d_model} channels it is made of"
         report.warn("A508", message, site.place("ffn", "latent", "dim"), "a narrower one, or remove `latent`")

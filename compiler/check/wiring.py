@@ -77,16 +77,24 @@ def _residual(site: Site, residual: AddResidual, path: Path, report: Report) -> 
 
 def _width(site: Site, report: Report) -> None:
     ffn = site.layer.ffn
-    for path, gated in ((("ffn",), ffn), (("ffn", "expert"), ffn.expert if isinstance(ffn, Moe) else None)):
-        if isinstance(gated, Gated) and gated.clamp is None and gated.clamp_at != "gate":
-            place = site.place(*path, "clamp_at")
-            report.error("A511", "there is no clamp here", place, "add `clamp`, or remove the line")
+    _clamp(site, report)
     if isinstance(ffn, Mlp | Gated):
         _ratio(site, ffn.width, ("ffn",), report)
     elif isinstance(ffn, Moe):
         _ratio(site, ffn.expert.width, ("ffn", "expert"), report)
         if ffn.shared is not None:
             _ratio(site, ffn.shared.width, ("ffn", "shared"), report)
+
+
+def _clamp(site: Site, report: Report) -> None:
+    ffn = site.layer.ffn
+    gated, path = (ffn.expert, ("ffn", "expert")) if isinstance(ffn, Moe) else (ffn, ("ffn",))
+    shared = ffn.shared if isinstance(ffn, Moe) else None
+    if shared and shared.clamp and not isinstance(gated, Gated):
+        message = "a clamp is of a gated ffn, and the shared expert is an mlp as the others are"
+        report.error("A511", message, site.place("ffn", "shared", "clamp"), "remove the line")
+    if isinstance(gated, Gated) and gated.clamp_at != "gate" and not (gated.clamp or (shared and shared.clamp)):
+        report.error("A511", "there is no clamp here", site.place(*path, "clamp_at"), "add `clamp`, or remove the line")
 
 
 def _ratio(site: Site, width: int | Ratio, path: Path, report: Report) -> None:

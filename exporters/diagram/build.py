@@ -201,8 +201,7 @@ def _parallel(pen: Pen, op: ParallelBlock, path: str) -> None:
         pen.tail, norms = split, dict(s.norms)
         if "input" in norms:
             pen.box(norms["input"], f"{path}{s.name}_input_norm.")
-        scaled = [] if one or s.residual.branch == 1.0 else [f"× {number(s.residual.branch)}"]
-        pen.box(s.f, f"{path}{s.name}.", *scaled, *([] if residual.skip is not None else ["no residual"]))
+        pen.box(s.f, f"{path}{s.name}.", *([] if residual.skip is not None else ["no residual"]))
         if "branch" in norms:
             pen.box(norms["branch"], f"{path}{s.name}_branch_norm.")
         branches.append(tuple(n for n in pen.items if isinstance(n, Node)))
@@ -210,7 +209,8 @@ def _parallel(pen: Pen, op: ParallelBlock, path: str) -> None:
         pen.items = []
     pen.items = [*stream, Parallel(tuple(branches))]
     together = Node(f"{at}.sum", "sum")
-    pen.edges += [Edge(end, together.id) for end in ends]
+    labels = ["" if one or s.residual.branch == 1.0 else f"× {number(s.residual.branch)}" for s in op.sublayers]
+    pen.edges += [Edge(end, together.id, label=label) for end, label in zip(ends, labels, strict=True)]
     pen.items.append(together)
     pen.tail = together.id
     pen.join(path.rstrip("."), fork, residual if one else Residual(residual.skip))

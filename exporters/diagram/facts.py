@@ -171,7 +171,8 @@ def _projections(op: Attention | CrossAttention, width: int) -> list[str]:
     if op.qk_norm:
         site = " of the vector" if op.qk_norm.over == "vector" else " after rope" * op.qk_norm.at("head", "after_rope")
         facts.append(f"q/k norm{site}")
-    facts += [name for name, norm in (("v norm", op.v_norm), ("head norm", op.head_norm), ("output norm", op.out_norm)) if norm]
+    norms = (("v norm", op.v_norm), ("head norm", op.head_norm), ("output norm", op.out_norm))
+    facts += [name for name, norm in norms if norm]
     facts += _scores(op.scores, width)
     if op.clip:
         facts.append(f"clip ±{op.clip:g}")

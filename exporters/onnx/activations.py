@@ -39,3 +39,10 @@ def xielu(g: Builder, x: ir.Value, positive: ir.Value, negative: ir.Value) -> ir
     below = g.op("Mul", g.op("Add", g.op("Softplus", negative), half), curve)
     bent = g.op("Where", g.op("Greater", x, g.number(0.0)), above, below)
     return g.op("Add", bent, g.op("Mul", x, half))
+
+
+def blended(g: Builder, x: ir.Value, f: ir.Value, at: ir.Value, floor: float) -> ir.Value:
+    """sqrt(max(1 - b², floor)) · x + b · f, b = sigmoid(at)"""
+    b = g.op("Sigmoid", at)
+    kept = g.op("Mul", g.op("Sigmoid", g.op("Neg", at)), g.op("Add", b, g.number(1.0)))  # 1 - b², without cancellation
+    return g.op("Add", g.op("Mul", x, g.op("Sqrt", g.op("Max", kept, g.number(floor)))), g.op("Mul", f, b))

@@ -31,7 +31,7 @@ from archspec.ops.words import (
 )  # fmt: skip
 
 from . import attention, biases, experts, heads, norms, rotations
-from .activations import activated, xielu
+from .activations import activated, blended, xielu
 from .graph import INT64, Array, Builder
 from .heads import Heads, X, apart, plain
 from .places import Places, allowed
@@ -173,12 +173,8 @@ class OnnxRun(Words[X]):
 
     def blend(self, x: X, f: X, w: LeafRef, temperature: float, floor: float) -> ir.Value:
         assert isinstance(w.leaf, Vector)
-        g, one = self.g, self.g.number(1.0)
-        at = g.op("Div", self.vector(w.path, w.leaf.shape), g.number(temperature))
-        b = g.op("Sigmoid", at)
-        kept = g.op("Mul", g.op("Sigmoid", g.op("Neg", at)), g.op("Add", one, b))  # 1 - b², without cancellation
-        keep = g.op("Sqrt", g.op("Max", kept, g.number(floor)))
-        return g.op("Add", g.op("Mul", plain(x), keep), g.op("Mul", plain(f), b))
+        at = self.g.op("Div", self.vector(w.path, w.leaf.shape), self.g.number(temperature))
+        return blended(self.g, plain(x), plain(f), at, floor)
 
     def scale(self, x: X, by: float) -> ir.Value:
         return self.g.op("Mul", plain(x), self.g.number(by))

@@ -114,7 +114,7 @@ class TorchRun:
         return x.transpose(1, 2).flatten(2)
 
     def split(self, x: Tensor, widths: tuple[int, ...]) -> Sequence[Tensor]:
-        return torch.split(x, widths, -1)
+        return torch.split(x, [*widths], -1)
 
     def concat(self, a: Tensor, b: Tensor) -> Tensor:
         return torch.cat((a, b.expand(-1, a.shape[1], -1, -1)), -1)
@@ -131,7 +131,7 @@ class TorchRun:
         return x * g.transpose(1, 2).unsqueeze(-1)
 
     def add_heads(self, x: Tensor, w: Tensor) -> Tensor:
-        return (x.unflatten(-1, (w.shape[0], -1)) + w.unsqueeze(-1)).flatten(-2)
+        return (torch.unflatten(x, -1, (w.shape[0], -1)) + w.unsqueeze(-1)).flatten(-2)
 
     def weigh(self, x: Tensor, w: Tensor, shift: float) -> Tensor:
         return (full(x) * (full(w) + shift)).to(x.dtype)

@@ -57,11 +57,12 @@ def write_folder(
     spec = arch.spec.model_copy(update={"dtype": dtype})
     if source is None:
         module, lines = build(arch.model, spec.init, dtype=dtype, seed=seed), [f"fresh weights, seed {seed}"]
+        family = None
     else:
         module, report = loaded(arch.model, source, dtype, spec.context_length)
-        lines = report.lines()
+        lines, family = report.lines(), report.family
     if layout == "hf":
-        names = save_hf(arch.model, module, output, spec.context_length, progress=progress)
+        names = save_hf(arch.model, module, output, spec.context_length, progress=progress, prefer=family)
     else:
         names = save(arch.model, module, output, show(spec), progress)
     tokenizer, said = _tokenizer(source, output)

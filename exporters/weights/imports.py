@@ -16,6 +16,7 @@ from .config import Ledger
 from .families import FAMILIES
 from .maps import Family
 from .source import open_weights, read_json
+from .unsaid import UNSAID
 
 #: The order of keys in a spec.
 ORDER = (
@@ -60,6 +61,8 @@ def family_of(values: Mapping[str, Any], form: str, path: Path) -> Family:
             return family
     if kind is None:
         raise WeightsError(f"{path} does not say what it is: there is no model_type.")
+    if kind in UNSAID and form == "huggingface":
+        raise WeightsError(f"{path}: the language cannot say `{kind}` yet: {UNSAID[kind]}.")
     known = ", ".join(sorted({t for f in readable for t in f.types}))
     raise WeightsError(f"{path}: there is no family for `{kind}`.", f"known: {known}")
 

@@ -212,7 +212,7 @@ def recognise(families: Sequence[Family], model: Model, names: Collection[str]) 
             way = (e.theirs, e.chain)
             if all(n in names for n in e.theirs) and any(read.setdefault(path, way) != way for path in e.paths):
                 return found
-    return sorted(found, key=lambda p: (_open(p, names), p.family.write is None))[:1]
+    return sorted(found, key=lambda p: _open(p, names))[:1]
 
 
 def _open(found: Plan, names: Collection[str]) -> int:

@@ -34,12 +34,13 @@ def rope(
     """
     p = rope_parameters(c, layer_type, default)
     wide = head_dim or channels(c)
-    share = p.get("partial_rotary_factor") or c.get("partial_rotary_factor|rotary_pct", partial)
+    share, base = c.get("partial_rotary_factor|rotary_pct", partial), c.get("rope_theta|rotary_emb_base", theta)
+    share = p.get("partial_rotary_factor") or share  # said twice, the inner one counts
     scaling = rope_scaling(c, p, share)
     dim = wide if scaling and scaling["kind"] == "proportional" else int(wide * share)
     return {
         "kind": "rope",
-        "theta": float(p.get("rope_theta") or c.get("rope_theta|rotary_emb_base", theta)),
+        "theta": float(p.get("rope_theta") or base),
         "dim": dim if dim != wide else None,
         "pairing": "interleaved" if interleaved else "half",
         "scaling": scaling,

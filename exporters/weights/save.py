@@ -46,13 +46,14 @@ def save_hf(
     context_length: int | None = None,
     family: str | None = None,
     progress: Progress | None = None,
+    prefer: str | None = None,
 ) -> list[str]:
     """Write a checkpoint that transformers loads: config.json, and the tensors under the family's names.
 
-    family: the family's name; by default the first whose form the model has. Returns the files' names.
+    family: the family's name; by default the first whose form the model has, `prefer` before all. Returns the files' names.
     Raises `WeightsError` where no family has the model's form, saying what stands in the way.
     """
-    form, config = _form(model, context_length, family)
+    form, config = _form(model, context_length, family, prefer)
     bare = isinstance(model.head, NoHead | PoolerHead)  # the body alone: its names have no prefix
     laid = plan(form, model, () if bare else None)
     tensors = module.state_dict()
@@ -70,10 +71,12 @@ def save_hf(
     return [CONFIG, WEIGHTS]
 
 
-def _form(model: Model, context_length: int | None, family: str | None) -> tuple[Family, dict[str, Any]]:
+def _form(
+    model: Model, context_length: int | None, family: str | None, prefer: str | None
+) -> tuple[Family, dict[str, Any]]:
     """The family whose form the model has, and its config."""
     reasons: list[str] = []
-    for form in FAMILIES:
+    for form in sorted(FAMILIES, key=lambda f: f.name != prefer):
         if form.write is None or family not in (None, form.name):
             continue
         try:
@@ -89,7 +92,8 @@ def _form(model: Model, context_length: int | None, family: str | None) -> tuple
     known = ", ".join(f.name for f in FAMILIES if f.write)
     if not reasons:
         raise WeightsError(f"there is no family `{family}`.", f"known: {known}")
-    raise WeightsError("\n".join(["No family of Hugging Face checkpoints has this form.", *reasons]))
+    nearest = sorted(reasons, key=len)[:3]  # those with the least in the way
+    raise WeightsError("\n".join(["No family of Hugging Face checkpoints has this form.", *nearest]))
 
 
 def _dtype(tensor: Tensor) -> torch.dtype:

@@ -144,6 +144,19 @@ class Pad:
 
 
 @dataclass(frozen=True)
+class Shift:
+    """Theirs is ours plus a constant: a weight of `1+w` that is stored as 1 + w."""
+
+    by: float
+
+    def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
+        return [x + self.by for x in ours]
+
+    def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
+        return [x - self.by for x in theirs]
+
+
+@dataclass(frozen=True)
 class SwapHalves:
     """The halves of each head of q or k in the other order: a rotation by the opposite angle."""
 

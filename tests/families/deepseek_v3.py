@@ -1,7 +1,13 @@
 from parity import Case, mla
 
 SIZES = mla(n_group=1, topk_group=1, first_k_dense_replace=1, n_shared_experts=2)
-YARN = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4, "original_max_position_embeddings": 12, "mscale_all_dim": 0.7}
+YARN = {
+    "rope_type": "yarn",
+    "factor": 4.0,
+    "rope_theta": 1e4,
+    "original_max_position_embeddings": 12,
+    "mscale_all_dim": 0.7,
+}
 CASES = [
     Case("deepseek_v3", "DeepseekV3Config", "DeepseekV3ForCausalLM", SIZES, hf=True),
     Case("deepseek_v3 (groups, yarn)", "DeepseekV3Config", "DeepseekV3ForCausalLM",

@@ -1,6 +1,5 @@
 from parity import Case, base
 
-
 CASES = [
     Case("gptj", "GPTJConfig", "GPTJForCausalLM", base(hidden_size=48, rotary_dim=4), hf=True),
     Case(

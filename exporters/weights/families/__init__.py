@@ -11,12 +11,17 @@ from pkgutil import iter_modules
 from ..maps import Family
 
 
+#: Meant where a checkpoint or a model fits several.
+_FIRST = ("archspec", "gpt2", "bert", "llama")
+
+
 def _found() -> tuple[Family, ...]:
     families: list[Family] = []
     for module in sorted(m.name for m in iter_modules(__path__)):
         tables = vars(import_module(f"{__name__}.{module}"))
         families += tables.get("FAMILIES", (tables["FAMILY"],) if "FAMILY" in tables else ())
-    return tuple(families)
+    rank = {name: i for i, name in enumerate(_FIRST)}
+    return tuple(sorted(families, key=lambda family: rank.get(family.name, len(rank))))
 
 
 FAMILIES = _found()

@@ -31,7 +31,6 @@ def read(c: Ledger) -> Written:
     sparse = sparse_layers(c, lambda i: i >= first)
     window = c.stated("sliding_window", 4096)
     position = rope(c, interleaved=True, head_dim=c.whole("head_dim", 128))
-    c.ignore("rope_theta")  # said in rope_parameters as well, and there it counts
     narrow, wide = gated(c), c.get("prefix_dense_intermediate_size") or c.whole("intermediate_size")
     experts_of = _experts(c, narrow)
 

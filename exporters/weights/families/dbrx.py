@@ -14,7 +14,7 @@ from ..transforms import Flatten, Fuse, Transpose
 
 
 def read(c: Ledger) -> Written:
-    """DbrxConfig. Norms have eps 1e-5."""
+    """DbrxConfig. Norms have eps 1e-5; attn_config's rope_theta is what was trained with, where transformers reads its own."""
     block = {"attention": _attention(c, c.part("attn_config")), "ffn": _ffn(c, c.part("ffn_config"))}
     norm = {"kind": "layernorm", "eps": 1e-5, "bias": False}
     return decoder(c, norm=norm, layers=each(c, lambda i: block), tied=False)

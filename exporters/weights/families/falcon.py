@@ -15,7 +15,7 @@ from ..transforms import FuseGroups
 
 def read(c: Ledger) -> Written:
     """FalconConfig. transformers rounds the ALiBi bias to bfloat16 in any dtype; here it is exact."""
-    c.known(apply_residual_connection_post_layernorm=False)
+    c.known(apply_residual_connection_post_layernorm=False, ff_factor=4)
     heads, bias = c.whole(HEADS), c.get("bias", False)
     kv = _keys(c, heads)
     block = {

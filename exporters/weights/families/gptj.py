@@ -13,6 +13,7 @@ from ..write import activation_name, config, eps, layers
 
 def read(c: Ledger) -> Written:
     """GPTJConfig."""
+    c.known(rotary=True, scale_attn_weights=True)
     heads, turning = c.whole(HEADS), c.whole("rotary_dim", 64)
     dim = turning if turning * heads != c.whole(WIDTH) else None
     block = {

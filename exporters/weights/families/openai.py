@@ -16,6 +16,7 @@ _ACTIVATIONS = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "s
 
 def read(c: Ledger) -> Written:
     """OpenAIGPTConfig."""
+    c.ignore("n_special", "predict_special_tokens")
     name = c.get("afn", "gelu")
     if name not in _ACTIVATIONS:
         raise WeightsError(f"the config has afn: {name}, where one of {', '.join(_ACTIVATIONS)} is meant.")

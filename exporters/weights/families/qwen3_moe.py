@@ -60,6 +60,4 @@ def write(model: Model, context_length: int | None) -> Written:
     return causal(model, context_length, "qwen3_moe", "Qwen3Moe", values)
 
 
-FAMILY = decoder_family(
-    "qwen3_moe", read, (*PRE_NORMS, *ATTENTION, *QK_NORM, *GATED, *experts()), write=write
-)
+FAMILY = decoder_family("qwen3_moe", read, (*PRE_NORMS, *ATTENTION, *QK_NORM, *GATED, *experts()), write=write)

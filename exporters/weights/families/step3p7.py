@@ -1,8 +1,24 @@
-"""Step 3.7, its text part: a gate for each head, as many heads as the layer type says, gates clamped after their activation."""
+"""Step 3.7, its text part: a gate a head, as many heads as the layer's type says, gates that are clamped after the activation."""
 
 from __future__ import annotations
 
-from ..blocks import Block, Written, biased_router, decoder, each, gated, grouped, inverse_root, layer_types, moe, rmsnorm, sparse_layers  # fmt: skip
+from typing import Any
+
+from archspec.errors import WeightsError
+
+from ..blocks import (
+    INNER,
+    Block,
+    Written,
+    decoder,
+    each,
+    grouped,
+    inverse_root,
+    layer_types,
+    moe,
+    rmsnorm,
+    sparse_layers,
+)
 from ..config import Ledger
 from ..maps import rule
 from ..names import ATTENTION, GATED, PRE_NORMS, QK_NORM, decoder_family, experts, shared
@@ -11,43 +27,94 @@ from ..rotary import rope
 
 def read(c: Ledger) -> Written:
     """Step3p7TextConfig."""
-    c.known(use_bidirectional_attention=False, attention_other_setting=None, moe_layers_enum=None)
-    c.ignore("mtp_layer_types", "mtp_mlp_layer_types", "num_nextn_predict_layers", "use_bidirectional_attention")
+    c.known(use_bidirectional_attention=False, attention_other_setting=None, moe_layers_enum=None, moe_layer_freq=None)
+    c.known(rope_theta=None, partial_rotary_factors=None, sparse_attention_config=None)
+    c.ignore("hidden_act", "num_nextn_predict_layers", "mtp_layer_types", "mtp_mlp_layer_types")  # its gates are silu
     types, sparse = layer_types(c), sparse_layers(c, lambda i: i >= 3)
-    own = grouped(c, kv_heads=8, head_dim=128)
-    sliding_heads = c.whole("num_sliding_attention_heads", own["heads"])
-    _check_heads(c, types, sliding_heads)
-    head_dim, window = c.whole("head_dim", 128), c.stated("sliding_window", None)
-    gating = c.get("gating", True)
-    c.known(gating=gating if gating in (True, "per-head") else True)
-    shared_attention = {
+    heads, window = _heads(c, types), c.stated("sliding_window", None)
+    head_dim, bias = c.whole("head_dim", 128), bool(c.get("mlp_bias", False))
+    scalar = c.get("query_pre_attn_scalar", head_dim)
+    own = {
         "kv_heads": c.whole("num_key_value_heads", 8),
         "head_dim": head_dim,
         "bias": c.get("attention_bias", False),
-        "scale": _scale(c.get("query_pre_attn_scalar", head_dim), head_dim),
+        "scale": None if scalar == head_dim else inverse_root(scalar),
         "qk_norm": {"over": "head"},
-        "gate": {"activation": "sigmoid", "per": "head"},
+        "gate": {"activation": "sigmoid", "per": _gating(c)},
     }
-    router = biased_router(c, 1.0) | {"normalize": True, "scale": float(c.get("moe_router_scaling_factor", 1.0))}
-    clamps, shared_clamps = (c.get(key) or [None] * len(types) for key in ("swiglu_limits", "swiglu_limits_shared"))
+    router = {
+        "score": "sigmoid",
+        "selection_bias": "score",
+        "normalize": True,
+        "scale": float(c.get("moe_router_scaling_factor", 1.0)),
+    }
+    limits, dense_limits = _limits(c, "swiglu_limits"), _limits(c, "swiglu_limits_shared")
 
     def ffn(i: int) -> Block:
-        of_shared = shared_clamps[i] or None
         if not sparse[i]:
-            return {**gated(c, bias=c.get("mlp_bias", False)), **_clamp(of_shared)}
+            return _gated(c.whole(INNER), dense_limits[i], bias)
         c.known(mlp_bias=False)
-        expert = {**gated(c, "moe_intermediate_size"), **_clamp(clamps[i] or None)}
-        made = moe(c, expert, router, shared=c.whole("share_expert_dim", 1280))
-        if clamps[i] or of_shared:
-            expert.update(clamp_at="activation")
-            made["shared"]["clamp"] = of_shared or "none"
-        return made
+        mixture = moe(
+            c, _gated(c.whole("moe_intermediate_size", 1280), limits[i]), router, c.whole("share_expert_dim", 1280)
+        )
+        if limits[i] != dense_limits[i]:
+            mixture["expert"]["clamp_at"] = "activation"
+            mixture["shared"]["clamp"] = dense_limits[i] or "none"
+        return mixture
 
     def block(i: int) -> Block:
         slides = types[i] == "sliding_attention"
-        heads = sliding_heads if slides else own["heads"]
         position = rope(c, types[i], head_dim=head_dim)
-        attention = {**shared_attention, "heads": heads, "position": position, "window": window if slides else None}
+        attention = {"heads": heads[i], **own, "position": position, "window": window if slides else None}
         return {"attention": attention, "ffn": ffn(i)}
 
+    c.ignore(
+        "intermediate_size", "moe_intermediate_size", "share_expert_dim", "n_routed_experts", "num_experts_per_tok"
+    )
     return decoder(c, norm=rmsnorm(c, 1e-5, "1+w"), layers=each(c, block), tied=False)
+
+
+def _heads(c: Ledger, types: list[str]) -> list[int]:
+    """Query heads of each layer: those of its type, unless it says its own."""
+    every, sliding = grouped(c, kv_heads=8, head_dim=128)["heads"], c.get("num_sliding_attention_heads")
+    own: Any = c.get("per_layer_config") or {}
+    if any(set(said) > {"num_attention_heads"} for said in own.values()):
+        raise WeightsError(
+            f"the config has per_layer_config: {own}, of which this map carries num_attention_heads alone."
+        )
+    usual = [sliding or every if t == "sliding_attention" else every for t in types]
+    return [own.get(str(i), {}).get("num_attention_heads", n if not own else every) for i, n in enumerate(usual)]
+
+
+def _gating(c: Ledger) -> str:
+    if (gating := c.get("gating", True)) not in (True, "per-head"):
+        raise WeightsError(f"the config has gating: {gating}, where a gate a head is meant.")
+    return "head"
+
+
+def _limits(c: Ledger, key: str) -> list[float | None]:
+    """The clamp of each layer; 0 is none."""
+    said = c.get(key) or [None] * c.whole("num_hidden_layers")
+    return [float(limit) if limit else None for limit in said]
+
+
+def _gated(width: int, limit: float | None, bias: bool = False) -> Block:
+    clamp = {"clamp": limit, "clamp_at": "activation"} if limit else {}
+    return {"kind": "gated", "width": width, "activation": "silu", "bias": bias, **clamp}
+
+
+FAMILY = decoder_family(
+    "step3p7",
+    read,
+    (
+        *PRE_NORMS,
+        *ATTENTION,
+        rule("attention.gate.weight", "self_attn.g_proj.weight"),
+        *QK_NORM,
+        *GATED,
+        *experts(),
+        *shared(),
+    ),
+    types=("step3p5",),
+    beyond=True,
+)
