@@ -13,6 +13,7 @@ from archspec.exporters.onnx.choices import untouched, watched
 from archspec.exporters.onnx.emit import emit, parts
 from archspec.exporters.onnx.export import export
 from archspec.exporters.onnx.verify import Case, reference, request, verify
+from archspec.exporters.runtime.options import session_options
 from archspec.ops.base import walk
 from archspec.ops.moe import Moe
 
@@ -170,6 +171,15 @@ def test_stacked_leaves_are_one_initializer_an_expert() -> None:
                     widths = {op.expert.width, op.expert.hidden}
                     assert set(graph.initializers[f"{path}expert.{leaf}.weight.{e}"].shape or ()) == widths
     assert "decoder.layers.0.ffn.selection_bias" in graph.initializers
+
+
+def test_a_graph_of_many_experts_loads_without_a_memory_plan() -> None:
+    """The plan takes a time that is quadratic in the experts."""
+    small, large = (exported("experts", "decoder.layers=2", f"decoder.ffn.experts={n}") for n in (8, 512))
+    assert session_options(small.folder / "model.onnx").enable_mem_reuse
+    assert not session_options(large.folder / "model.onnx").enable_mem_reuse
+    feed, want = large.send(Case(1, (3,), False, 1))
+    assert large.difference(large.whole(feed), want, feed) < CLOSE
 
 
 def test_routers_are_precise_in_a_half_precision_graph() -> None:

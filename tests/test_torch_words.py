@@ -145,6 +145,20 @@ def test_activations_of_one_family_are_its_own() -> None:
     torch.testing.assert_close(near, theirs._xielu_python(x), atol=1e-12, rtol=0)
 
 
+def test_a_gate_keeps_unit_variance() -> None:
+    """b is 1/2, where sqrt(3/4) of x stays; 3/4, where sqrt(7)/4 does; and nearly 1, where the floor does."""
+    x, f = torch.tensor([8.0, 8.0, 8.0], dtype=torch.float64), torch.tensor([4.0, 4.0, 4.0], dtype=torch.float64)
+    gate = torch.tensor([0.0, 0.5 * math.log(3.0), 50.0], dtype=torch.float64)
+    y = run(1).blend(x, f, gate, temperature=0.5, floor=0.01)
+    by_hand = torch.tensor([8 * math.sqrt(0.75) + 2, 2 * math.sqrt(7) + 3, 8 * 0.1 + 4], dtype=torch.float64)
+    torch.testing.assert_close(y, by_hand, atol=1e-12, rtol=0)
+
+
+def test_a_weight_before_the_norm() -> None:
+    x, w = torch.tensor([3.0, 4.0], dtype=torch.float64), torch.tensor([0.0, 1.0], dtype=torch.float64)
+    assert run(1).weigh(x, w, 1.0).tolist() == [3.0, 8.0]
+
+
 # ------------------------------------------------------------------------------------------------------------ positions
 
 

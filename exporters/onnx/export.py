@@ -100,7 +100,7 @@ def export(
         form=model.form,
         files=sizes,
         weight_bytes=weight_bytes,
-        parameters=sum(t.size for t in model.tensors()),
+        parameters=sum(t.size for t in model.tensors() if t.trained),
         nodes={part: len(graph.graph) for part, graph in graphs.items()},
         verification=checked,
     )
@@ -136,7 +136,7 @@ def _manifest(model: Model, graphs: Mapping[Part, ir.Model], digest: str, contex
             for part, graph in graphs.items()
         },
         "weights": SIDECAR,
-        "parameters": sum(t.size for t in model.tensors()),
+        "parameters": sum(t.size for t in model.tensors() if t.trained),
         "spec_sha256": digest,
         "versions": {
             "archspec": importlib.metadata.version("archspec-compiler"),

@@ -15,6 +15,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from torch import Tensor
 
 from archspec.errors import VerificationError
+from archspec.exporters.runtime.options import session_options
 from archspec.exporters.torch.cache import GrowingCache
 from archspec.exporters.torch.module import Transformer, build
 from archspec.ops.attention import Attention
@@ -117,8 +118,8 @@ class Graph:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        options = ort.SessionOptions()
-        options.log_severity_level = 4
+        options = session_options(path)
+        options.log_severity_level = 4  # errors are raised, and told by whoever catches them
         try:
             self.session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         except ORT_ERRORS as error:

@@ -22,6 +22,7 @@ from archspec.errors import DeviceError, UsageError
 
 from .cuda import cuda_major, driver, missing_libraries, preload
 from .folder import FolderError
+from .options import session_options
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -54,7 +55,7 @@ _HEAVY = ("MatMul", "Gemm", "Attention", "GroupQueryAttention", "MultiHeadAttent
 #: By default the provider rounds float32 products to 10 bits of mantissa (TF32), and tokens then differ from the CPU's.
 _SETTINGS: Mapping[str, dict[str, str]] = {CUDA: {"use_tf32": "0"}}
 
-_WARNING, _ERROR, _FATAL = 2, 3, 4
+_WARNING, _FATAL = 2, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +182,7 @@ def open_session(
 def _open(
     path: Path, providers: list[str], threads: int | None, why: str
 ) -> tuple[onnxruntime.InferenceSession, DeviceReport]:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = _ERROR  # the warnings are about shape nodes that belong on the CPU
+    options = session_options(path)  # no warnings: they are about shape nodes that belong on the CPU
     options.intra_op_num_threads = threads or 0
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     try:

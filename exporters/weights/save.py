@@ -92,7 +92,8 @@ def _form(
     known = ", ".join(f.name for f in FAMILIES if f.write)
     if not reasons:
         raise WeightsError(f"there is no family `{family}`.", f"known: {known}")
-    nearest = sorted(reasons, key=len)[:3]  # those with the least in the way
+    # those that say the model but for a few figures come first, those with the fewest before
+    nearest = sorted(reasons, key=lambda reason: (not reason.startswith(model.name), reason.count("\n")))[:3]
     raise WeightsError("\n".join(["No family of Hugging Face checkpoints has this form.", *nearest]))
 
 

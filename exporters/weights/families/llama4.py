@@ -50,6 +50,13 @@ def read(c: Ledger) -> Written:
     return decoder(c, norm=norm, layers=each(c, block), tied=False)
 
 
+def read_whole(c: Ledger) -> Written:
+    """Llama4Config: the text part of a model that sees as well."""
+    c.known(tie_word_embeddings=False)
+    c.ignore("vision_config", "boi_token_index", "eoi_token_index", "image_token_index")
+    return read(c.part("text_config"))
+
+
 def _options(c: Ledger) -> tuple[Block | None, Block | None]:
     """The norm of q and k where they turn, the temperature of q where they do not."""
     normed, tempered = c.get("use_qk_norm", True), c.get("attn_temperature_tuning", True)
@@ -65,4 +72,15 @@ _FFN = (
     rule("ffn.expert.down.weight", "feed_forward.experts.down_proj", Transpose()),
     *shared("feed_forward.shared_expert."),
 )
-FAMILY = decoder_family("llama4", read, (*PRE_NORMS, *ATTENTION, *_FFN), types=("llama4_text",))
+_LAYER = (*PRE_NORMS, *ATTENTION, *_FFN)
+FAMILIES = (
+    decoder_family("llama4_text", read, _LAYER),
+    decoder_family(
+        "llama4",
+        read_whole,
+        _LAYER,
+        base="language_model.model.",
+        head="language_model.lm_head",
+        aside=("vision_model.{path}", "multi_modal_projector.{path}"),
+    ),
+)

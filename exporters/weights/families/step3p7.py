@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from archspec.errors import WeightsError
 
 from ..blocks import (
+    DEPTH,
+    HEADS,
     INNER,
     Block,
     Written,
     decoder,
     each,
-    grouped,
     inverse_root,
     layer_types,
     moe,
@@ -75,15 +74,13 @@ def read(c: Ledger) -> Written:
 
 
 def _heads(c: Ledger, types: list[str]) -> list[int]:
-    """Query heads of each layer: those of its type, unless it says its own."""
-    every, sliding = grouped(c, kv_heads=8, head_dim=128)["heads"], c.get("num_sliding_attention_heads")
-    own: Any = c.get("per_layer_config") or {}
-    if any(set(said) > {"num_attention_heads"} for said in own.values()):
-        raise WeightsError(
-            f"the config has per_layer_config: {own}, of which this map carries num_attention_heads alone."
-        )
-    usual = [sliding or every if t == "sliding_attention" else every for t in types]
-    return [own.get(str(i), {}).get("num_attention_heads", n if not own else every) for i, n in enumerate(usual)]
+    """Query heads of each layer: what it says of itself, else those of its type."""
+    heads = c.whole(HEADS)
+    sliding = c.whole("num_sliding_attention_heads", heads)
+    if "per_layer_config" not in c:
+        return [sliding if t == "sliding_attention" else heads for t in types]
+    own = c.part("per_layer_config")
+    return [own.part(str(i)).whole("num_attention_heads", heads) for i in range(len(types))]
 
 
 def _gating(c: Ledger) -> str:
@@ -94,7 +91,10 @@ def _gating(c: Ledger) -> str:
 
 def _limits(c: Ledger, key: str) -> list[float | None]:
     """The clamp of each layer; 0 is none."""
-    said = c.get(key) or [None] * c.whole("num_hidden_layers")
+    depth = c.whole(DEPTH)
+    said = c.get(key) or [None] * depth
+    if len(said) != depth:
+        raise WeightsError(f"the config has {key}: {said}, where {depth} numbers are meant.")
     return [float(limit) if limit else None for limit in said]
 
 
