@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from archspec.compiler.count import Counts
-
 from archspec.ops.base import Tensor
 
 from .tables import Column, Table
@@ -154,9 +153,12 @@ def _memory(c: Counts) -> Table:
 
 def paths(tensors: Iterator[Tensor], name: str) -> Table:
     """Every stored tensor by its path."""
-    t = Table(
-        f"{name}: stored tensors",
-        (Column("path", "path"), Column("shape", "shape"), Column("component", "component", _name), Column("parameters", "parameters", exact, True)),
-    )  # fmt: skip
+    columns = (
+        Column("path", "path"),
+        Column("shape", "shape"),
+        Column("component", "component", _name),
+        Column("parameters", "parameters", exact, True),
+    )
+    t = Table(f"{name}: stored tensors", columns)
     t.rows += [(x.path, " × ".join(map(str, x.shape)), x.component, x.size) for x in tensors]
     return t

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -57,19 +56,8 @@ def built(
 ) -> Any:
     """The model in float64, with plain attention unless another is asked for, and experts one by one."""
     config._attn_implementation, config._experts_implementation = attention, "eager"
-    with Exact64(), _doubles():
+    with Exact64():
         return cls(config).double().eval()
-
-
-@contextmanager
-def _doubles() -> Iterator[None]:
-    """Constants of no stated type, such as a scale of the embedding, are float64 too."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 def logits(model: transformers.PreTrainedModel, ids: Tensor, **inputs: Tensor) -> Tensor:

@@ -11,7 +11,8 @@ from archspec.ops.head import ClassifierHead, LmHead, NoHead, PoolerHead
 from archspec.ops.model import Model
 
 from .graph import INT64, IR_VERSION, Builder, prune
-from .words import OnnxRun, Part, Weights, slot_name, trimmed
+from .stored import Weights
+from .words import OnnxRun, Part, slot_name, trimmed
 
 #: The order of a graph's inputs; caches come after them, by layer.
 INPUTS = (

@@ -20,7 +20,8 @@ from .emit import emit, parts, result
 from .folder import MANIFEST, atomic_folder
 from .graph import OPSET
 from .sidecar import SIDECAR, Progress, write_weights
-from .words import Part, Weights
+from .stored import Weights
+from .words import Part
 
 if TYPE_CHECKING:
     from archspec.exporters.torch.module import Transformer

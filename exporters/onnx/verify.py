@@ -27,7 +27,7 @@ from archspec.ops.rotary import Dynamic, LongRope
 from .choices import untouched, watched
 from .emit import by_token, parts, result
 from .graph import Array
-from .words import Weights
+from .stored import Weights
 
 #: The share of the outputs' spread that two ways of adding float32 numbers may differ by; what is read off a wrong equation
 #: is larger by orders (GELU by tanh instead of erf: some 1e-3).

@@ -32,15 +32,15 @@ from archspec.ops.words import (
 
 from . import attention, biases, experts, heads, norms, rotations
 from .activations import activated, blended, xielu
-from .graph import INT64, Array, Builder
+from .graph import INT64, Builder
 from .heads import Heads, X, apart, plain
 from .places import Places, allowed
+from .stored import Stored, Weights
 
 Part = Literal["cached", "logits", "encoder"]
-Weights = Callable[[str], Array]
 
 
-class OnnxRun(Words[X]):
+class OnnxRun(Stored, Words[X]):
     """One walk over a model's bodies, which leaves a graph.
 
     `weights` gives a stored tensor by its path, as it is stored: (out, in) for a linear. `part` says what the graph is for:
@@ -48,79 +48,20 @@ class OnnxRun(Words[X]):
     """
 
     def __init__(self, builder: Builder, model: Model, part: Part, weights: Weights, last_only: bool = False) -> None:
-        self.g, self.part, self.weights, self.last_only = builder, part, weights, last_only
-        self.ties = model.ties
-        self.tables = {t.path for t in model.tensors() if isinstance(t.leaf, Table)}
+        super().__init__(builder, model, weights)
+        self.part, self.last_only = part, last_only
         self.places = Places(builder, cached=part == "cached")
         #: Slot -> its value after this call, in order.
         self.present: dict[SlotRef, ir.Value] = {}
         self.kept: dict[SlotRef, ir.Value] = {}
         #: Rows of a cache that may be trimmed -> a slot of so many, which says how many there are in a call.
         self.trimming: dict[int, SlotRef] = {}
-        #: Experts chosen -> by what rule, among how many. The expert whose body is being walked.
+        #: Experts chosen -> by what rule, among how many.
         self.routings: dict[ir.Value, tuple[Routing, int]] = {}
-        self.expert = 0
         #: Values whose keys stand on another stream than the queries that look at them.
         self.crossed: set[X] = set()
 
-    # ---- weights
-
-    def linear(self, x: X, w: LeafRef) -> ir.Value:
-        leaf = w.leaf
-        assert isinstance(leaf, Linear)
-        path, x = f"{w.path}.weight", plain(x)
-        stored = self.ties.get(path, path)
-        if leaf.experts is not None:
-            return self.expert_linear(x, leaf, stored, f"{w.path}.bias")
-        if stored in self.tables:
-            y = self.tied_linear(x, leaf, stored)
-        else:
-            y = self.g.op("MatMul", x, self.g.weight(stored, (leaf.inp, leaf.out), lambda: self.weights(stored).T))
-        return self.g.op("Add", y, self.vector(f"{w.path}.bias", (leaf.out,))) if leaf.bias else y
-
-    def expert_linear(self, x: ir.Value, leaf: Linear, weight: str, bias: str) -> ir.Value:
-        """The linear of the expert whose body is being walked."""
-        assert leaf.experts is not None
-        stored, n = self.ties.get(bias, bias), leaf.experts
-        matrices = experts.weights_of(
-            self.g, weight, n, (leaf.inp, leaf.out), lambda: self.weights(weight), turned=True
-        )
-        y = self.g.op("MatMul", x, matrices[self.expert])
-        if not leaf.bias:
-            return y
-        vectors = experts.weights_of(self.g, stored, n, (leaf.out,), lambda: self.weights(stored))
-        return self.g.op("Add", y, vectors[self.expert])
-
-    def tied_linear(self, x: ir.Value, leaf: Linear, table: str) -> ir.Value:
-        """x times the token table, read as it lies: a Transpose node would be folded into a second copy of it."""
-        g = self.g
-        rows = g.op("Reshape", x, g.const([-1, leaf.inp]))
-        y = g.op("Gemm", rows, self.table(table, leaf.out, leaf.inp), transB=1)
-        return g.op("Reshape", y, g.op("Concat", g.op("Shape", x, start=0, end=-1), g.const([leaf.out]), axis=0))
-
-    def table(self, path: str, rows: int, width: int) -> ir.Value:
-        return self.g.weight(path, (rows, width), lambda: self.weights(path))
-
-    def vector(self, path: str, shape: tuple[int, ...], shift: float = 0.0) -> ir.Value:
-        """A vector by its path; what is stored is shift + w."""
-        stored = self.ties.get(path, path)
-        return self.g.weight(stored, shape, lambda: self.weights(stored).reshape(shape) + shift)
-
-    def embedding(self, ids: X, w: LeafRef, offset: int = 0) -> ir.Value:
-        leaf, path = w.leaf, f"{w.path}.weight"
-        assert isinstance(leaf, Table)
-        rows = self.g.op("Add", plain(ids), self.g.const(offset)) if offset else plain(ids)
-        return self.g.op("Gather", self.table(self.ties.get(path, path), leaf.rows, leaf.width), rows, axis=0)
-
     # ---- norms
-
-    def norm_vector(self, w: LeafRef | None, shift: float = 0.0) -> ir.Value | None:
-        """A norm's weight beside B T H C: (C) or (H C)."""
-        if w is None:
-            return None
-        assert isinstance(w.leaf, Vector)
-        shape = w.leaf.shape
-        return self.vector(w.path, shape if len(shape) == 1 else (shape[0], shape[2]), shift)
 
     def rms_norm(self, x: X, w: LeafRef | None, eps: float, shift: float) -> X:
         return norms.rms_norm(self.g, x, self.norm_vector(w, shift), eps)

@@ -10,7 +10,6 @@ from pkgutil import iter_modules
 
 from ..maps import Family
 
-
 #: Meant where a checkpoint or a model fits several.
 _FIRST = ("archspec", "gpt2", "bert", "llama")
 

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from ..blocks import Written, decoder, each, gated, grouped, rmsnorm
+from math import sqrt
+
+import numpy as np
+
+from ..blocks import WIDTH, Block, Written, decoder, each, gated, grouped, rmsnorm
 from ..config import Ledger
 from ..names import ATTENTION, GATED, PRE_NORMS, decoder_family
 from ..rotary import rope
 
-SCALED = {"scale": "sqrt(d_model)"}
+
+def scaled(c: Ledger) -> Block:
+    """The embedding, times sqrt(d_model) as transformers keeps it: a constant in float32."""
+    root = sqrt(c.whole(WIDTH))
+    kept = float(np.float32(root))
+    return {"scale": "sqrt(d_model)" if kept == root else kept}
 
 
 def read(c: Ledger) -> Written:
@@ -25,7 +34,7 @@ def read(c: Ledger) -> Written:
         "ffn": {**ffn, "activation": "gelu_tanh" if ffn["activation"] == "gelu" else ffn["activation"]},
     }
     norm = rmsnorm(c, weight="1+w")
-    return decoder(c, norm=norm, embedding=SCALED, layers=each(c, lambda i: block), tied=True)
+    return decoder(c, norm=norm, embedding=scaled(c), layers=each(c, lambda i: block), tied=True)
 
 
 FAMILY = decoder_family("gemma", read, (*PRE_NORMS, *ATTENTION, *GATED))

@@ -7,7 +7,7 @@ from ..config import Ledger
 from ..maps import rule
 from ..names import ATTENTION, GATED, SANDWICH_NORMS, decoder_family
 from ..rotary import rope
-from .gemma import SCALED
+from .gemma import scaled
 
 
 def attention(c: Ledger, window: int | None) -> Block:
@@ -36,7 +36,7 @@ def read(c: Ledger, placement: str = "sandwich") -> Written:
 
     c.ignore("hidden_act")  # the class reads hidden_activation
     return decoder(
-        c, norm=rmsnorm(c, weight="1+w"), embedding=SCALED, stack={"placement": placement}, layers=each(c, block),
+        c, norm=rmsnorm(c, weight="1+w"), embedding=scaled(c), stack={"placement": placement}, layers=each(c, block),
         head={"softcap": caps["final"]}, tied=True,
     )  # fmt: skip
 

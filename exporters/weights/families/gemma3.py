@@ -11,7 +11,7 @@ from ..names import ATTENTION, GATED, QK_NORM, SANDWICH_NORMS, decoder_family
 from ..rotary import rope
 from ..write import activation_name, causal, layers, rope_parameters, sliding
 from ..write import grouped as heads
-from .gemma import SCALED
+from .gemma import scaled
 from .gemma2 import attention
 
 
@@ -41,7 +41,7 @@ def read(c: Ledger) -> Written:
 
     c.ignore("hidden_act", "rope_local_base_freq")
     return decoder(
-        c, norm=rmsnorm(c, weight="1+w"), embedding=SCALED, stack={"placement": "sandwich"}, layers=each(c, block),
+        c, norm=rmsnorm(c, weight="1+w"), embedding=scaled(c), stack={"placement": "sandwich"}, layers=each(c, block),
         head={"softcap": c.stated("final_logit_softcapping", None)}, tied=True,
     )  # fmt: skip
 

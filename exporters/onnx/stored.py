@@ -1,0 +1,82 @@
+"""What a model stores, and the words that read it: each weight enters a graph once, by its path, and is read when it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx_ir as ir
+
+from archspec.ops.bind import LeafRef
+from archspec.ops.leaves import Linear, Table, Vector
+from archspec.ops.model import Model
+
+from . import experts
+from .graph import Array, Builder
+from .heads import X, plain
+
+Weights = Callable[[str], Array]
+
+
+class Stored:
+    """The leaves of a model in a graph. `weights` gives a stored tensor by its path, as it is stored: (out, in) for a linear."""
+
+    def __init__(self, builder: Builder, model: Model, weights: Weights) -> None:
+        self.g, self.weights, self.ties = builder, weights, model.ties
+        self.tables = {t.path for t in model.tensors() if isinstance(t.leaf, Table)}
+        #: The expert whose body is being walked.
+        self.expert = 0
+
+    def linear(self, x: X, w: LeafRef) -> ir.Value:
+        leaf = w.leaf
+        assert isinstance(leaf, Linear)
+        path, x = f"{w.path}.weight", plain(x)
+        stored = self.ties.get(path, path)
+        if leaf.experts is not None:
+            return self.expert_linear(x, leaf, stored, f"{w.path}.bias")
+        if stored in self.tables:
+            y = self.tied_linear(x, leaf, stored)
+        else:
+            y = self.g.op("MatMul", x, self.g.weight(stored, (leaf.inp, leaf.out), lambda: self.weights(stored).T))
+        return self.g.op("Add", y, self.vector(f"{w.path}.bias", (leaf.out,))) if leaf.bias else y
+
+    def expert_linear(self, x: ir.Value, leaf: Linear, weight: str, bias: str) -> ir.Value:
+        """The linear of the expert whose body is being walked."""
+        assert leaf.experts is not None
+        stored, n = self.ties.get(bias, bias), leaf.experts
+        matrices = experts.weights_of(
+            self.g, weight, n, (leaf.inp, leaf.out), lambda: self.weights(weight), turned=True
+        )
+        y = self.g.op("MatMul", x, matrices[self.expert])
+        if not leaf.bias:
+            return y
+        vectors = experts.weights_of(self.g, stored, n, (leaf.out,), lambda: self.weights(stored))
+        return self.g.op("Add", y, vectors[self.expert])
+
+    def tied_linear(self, x: ir.Value, leaf: Linear, table: str) -> ir.Value:
+        """x times the token table, read as it lies: a Transpose node would be folded into a second copy of it."""
+        g = self.g
+        rows = g.op("Reshape", x, g.const([-1, leaf.inp]))
+        y = g.op("Gemm", rows, self.table(table, leaf.out, leaf.inp), transB=1)
+        return g.op("Reshape", y, g.op("Concat", g.op("Shape", x, start=0, end=-1), g.const([leaf.out]), axis=0))
+
+    def table(self, path: str, rows: int, width: int) -> ir.Value:
+        return self.g.weight(path, (rows, width), lambda: self.weights(path))
+
+    def vector(self, path: str, shape: tuple[int, ...], shift: float = 0.0) -> ir.Value:
+        """A vector by its path; what is stored is shift + w."""
+        stored = self.ties.get(path, path)
+        return self.g.weight(stored, shape, lambda: self.weights(stored).reshape(shape) + shift)
+
+    def embedding(self, ids: X, w: LeafRef, offset: int = 0) -> ir.Value:
+        leaf, path = w.leaf, f"{w.path}.weight"
+        assert isinstance(leaf, Table)
+        rows = self.g.op("Add", plain(ids), self.g.const(offset)) if offset else plain(ids)
+        return self.g.op("Gather", self.table(self.ties.get(path, path), leaf.rows, leaf.width), rows, axis=0)
+
+    def norm_vector(self, w: LeafRef | None, shift: float = 0.0) -> ir.Value | None:
+        """A norm's weight beside B T H C: (C) or (H C)."""
+        if w is None:
+            return None
+        assert isinstance(w.leaf, Vector)
+        shape = w.leaf.shape
+        return self.vector(w.path, shape if len(shape) == 1 else (shape[0], shape[2]), shift)
