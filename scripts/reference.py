@@ -194,7 +194,11 @@ def _value(shape: Shape, info: FieldInfo | None) -> str:
     annotation = info.annotation if info else None
     if get_origin(annotation) is Literal and int in shape.types:
         return ", ".join(f"`{value}`" for value in get_args(annotation))
-    out = ["[activation](#activations)"] if set(_ACTIVATIONS) <= set(shape.words) else [f"`{word}`" for word in shape.words]
+    out = (
+        ["[activation](#activations)"]
+        if set(_ACTIVATIONS) <= set(shape.words)
+        else [f"`{word}`" for word in shape.words]
+    )
     types = set(shape.types)
     if {float, str} <= types:
         out.append("[scale](#scales)")

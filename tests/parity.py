@@ -63,6 +63,7 @@ class Case:
     name: starts with the family's. config, model: classes of transformers, at its top or in `module` of its models.
     reason: why archspec cannot say it; the import must then refuse it. hf: is `--as hf` written for it?
     buffers_count: does transformers hold the selection biases of routers as parameters? attention: its implementation.
+    tables: does it make a table in float32 that is float64 here?
     """
 
     name: str
@@ -75,6 +76,7 @@ class Case:
     onnx: bool = True
     buffers_count: bool = False
     attention: str = "eager"
+    tables: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -95,7 +97,7 @@ class Case:
         said = {key: value for key, value in self.values.items() if key in known or key not in mla()}
         config = cls(**{key: value for key, value in said.items() if cls.attribute_map.get(key) not in said})
         torch.manual_seed(3)
-        return perturbed(built(self.class_of(self.model, "modeling"), config, self.attention))
+        return perturbed(built(self.class_of(self.model, "modeling"), config, self.attention, self.tables))
 
 
 def perturbed(model: transformers.PreTrainedModel) -> transformers.PreTrainedModel:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -44,20 +45,37 @@ def tiny(kind: str, **overrides: Any) -> transformers.PreTrainedModel:
     return model
 
 
-def exact(model: transformers.PreTrainedModel) -> transformers.PreTrainedModel:
+def exact(model: transformers.PreTrainedModel, tables: bool = False) -> transformers.PreTrainedModel:
     """A loaded model again, with its tables (of rotations) in float64 too."""
-    again = built(type(model), model.config)
+    again = built(type(model), model.config, tables=tables)
     again.load_state_dict(model.state_dict())
     return again
 
 
 def built(
-    cls: type[transformers.PreTrainedModel], config: transformers.PreTrainedConfig, attention: str = "eager"
+    cls: type[transformers.PreTrainedModel],
+    config: transformers.PreTrainedConfig,
+    attention: str = "eager",
+    tables: bool = False,
 ) -> Any:
-    """The model in float64, with plain attention unless another is asked for, and experts one by one."""
+    """The model in float64, with plain attention unless another is asked for, and experts one by one.
+
+    tables: those that it makes without saying their type in float64 too (a constant of Gemma's is float32 by design).
+    """
     config._attn_implementation, config._experts_implementation = attention, "eager"
-    with Exact64():
+    with Exact64(), _doubles() if tables else nullcontext():
         return cls(config).double().eval()
+
+
+@contextmanager
+def _doubles() -> Iterator[None]:
+    """What is made without saying its type is float64."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def logits(model: transformers.PreTrainedModel, ids: Tensor, **inputs: Tensor) -> Tensor:

@@ -110,7 +110,7 @@ def test_written_as_hf(parity: Parity, tmp_path: Path) -> None:
         "missing_keys": set(), "unexpected_keys": set(), "mismatched_keys": set(),
     }  # fmt: skip
     ids = parity.ids()
-    near(reference.logits(reference.exact(back), ids), parity.expected(ids))
+    near(reference.logits(reference.exact(back, parity.case.tables), ids), parity.expected(ids))
     head = lambda text: text.split("\n", 3)[3]  # noqa: E731 - without name and source
     assert head(spec_of(tmp_path)) == head(parity.text)
 

@@ -117,5 +117,5 @@ def test_a_table_of_rotations_is_refused(tmp_path: Path) -> None:
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    with pytest.raises(WeightsError, match="rope_freqs.weight"):
+    with pytest.raises(WeightsError, match=r"rope_freqs\.weight"):
         spec_of(tmp_path / "scaled.gguf")

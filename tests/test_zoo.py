@@ -13,6 +13,7 @@ import archspec
 from archspec.compiler.lower import lower
 from archspec.compiler.resolve import resolve_text
 from archspec.compiler.source import zoo_names
+from archspec.exporters.weights.agree import differences
 from archspec.exporters.weights.imports import spec_of
 from archspec.language.model import Dropout
 
@@ -82,7 +83,8 @@ def test_a_decoder_is_what_import_reads_in_its_config(name: str, tmp_path: Path)
     imported = resolve_text(spec_of(path), overrides=SAME_FUNCTION.get(name, [])).spec
     mine = archspec.load(name).spec
     assert imported.context_length == mine.context_length
-    assert lower(imported.model_copy(update=TRAINING)) == lower(mine.model_copy(update=TRAINING))
+    models = [lower(spec.model_copy(update=TRAINING)) for spec in (imported, mine)]
+    assert list(differences(*models, ignored=())) == []  # constants to 1e-6: transformers keeps some in float32
 
 
 def test_every_decoder_of_transformers_is_held_to_its_config() -> None:
