@@ -21,16 +21,25 @@ if TYPE_CHECKING:
     from archspec.api import Arch as Arch
     from archspec.api import load as load
     from archspec.api import zoo as zoo
+    from archspec.compiler.count import Counts as Counts
+    from archspec.diagnostics import Diagnostic as Diagnostic
     from archspec.errors import ArchspecError as ArchspecError
+    from archspec.errors import DeviceError as DeviceError
     from archspec.errors import SpecError as SpecError
+    from archspec.errors import UsageError as UsageError
+    from archspec.errors import VerificationError as VerificationError
+    from archspec.errors import WeightsError as WeightsError
     from archspec.exporters.runtime.session import Runtime as Runtime
 
 _WHERE = {
     "Arch": "archspec.api",
     "load": "archspec.api",
     "zoo": "archspec.api",
-    "ArchspecError": "archspec.errors",
-    "SpecError": "archspec.errors",
+    "Counts": "archspec.compiler.count",
+    "Diagnostic": "archspec.diagnostics",
+    **dict.fromkeys(
+        ("ArchspecError", "DeviceError", "SpecError", "UsageError", "VerificationError", "WeightsError"), "archspec.errors"
+    ),
     "Runtime": "archspec.exporters.runtime.session",
 }
 __all__ = [*_WHERE, "__version__"]

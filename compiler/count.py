@@ -53,7 +53,7 @@ class Counts(Record):
     def uncounted(self) -> dict[str, int]:
         """Elements that pass through what is not counted as FLOPs, by kind."""
         value = self.flops.value(self.lengths)
-        return {c: p.at(value) for c, p in self.flops.uncounted.items()}
+        return {c: p.at(value) for c, p in sorted(self.flops.uncounted.items())}
 
     @property
     def formula(self) -> dict[str, Poly]:
@@ -146,8 +146,11 @@ def count(
         dtype: of weights, cache and activations: float32, bfloat16 or float16.
 
     Raises:
-        UsageError: a length that is not there to count: past the rows of a position table, or a past without a cache.
+        UsageError: a length that is not there to count: past the rows of a position table, or a past without a cache; or
+            another dtype.
     """
+    if dtype not in BYTES:
+        raise UsageError(f"there is no dtype {dtype!r} to count in", f"one of {', '.join(BYTES)}")
     whole = context_length or DEFAULT_LENGTH
     if length is None:
         length = max(1, whole - past) if past else whole

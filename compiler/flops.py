@@ -81,6 +81,13 @@ class Counter:
         yield
         self.times = saved
 
+    @contextmanager
+    def booked(self, component: str) -> Iterator[None]:
+        """Everything inside is work of this component."""
+        saved, self.component = self.component, component
+        yield
+        self.component = saved
+
     def product(self, *dims: Dim) -> None:
         """A matrix product of 2 · dims FLOPs, all of them used."""
         self.attention(Poly.product(dims), Poly.product(dims))
@@ -101,7 +108,8 @@ class Counter:
     def linear(self, x: Shape, w: LeafRef) -> Shape:
         assert x[-1] == w.leaf.inp, (x, w)  # type: ignore[union-attr]
         out: int = w.leaf.out  # type: ignore[union-attr]
-        self.product(*x, out)
+        with self.booked(self.component or w.component):
+            self.product(*x, out)
         return (*x[:-1], out)
 
     def embedding(self, ids: Shape, w: LeafRef, offset: int = 0) -> Shape:
@@ -275,10 +283,8 @@ class _Booked(Bound):
     """A scope that tells the counter which component its body's work is booked under."""
 
     def __call__(self, t: Counter, *xs: Any) -> Any:
-        saved, t.component = t.component, self.component or t.component
-        out = super().__call__(t, *xs)
-        t.component = saved
-        return out
+        with t.booked(self.component or t.component):
+            return super().__call__(t, *xs)
 
 
 def count_flops(model: Model) -> Flops:

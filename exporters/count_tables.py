@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from archspec.compiler.count import Counts
+from archspec.compiler.parameters import CacheRun, LayerRun
 from archspec.ops.base import Tensor
 
 from .tables import Column, Table
@@ -15,6 +16,11 @@ NAMES = {"token_type_embedding": "token types", "embedding_projection": "embeddi
 
 def _name(component: str) -> str:
     return NAMES.get(component, component.replace("_", " "))
+
+
+def _label(run: LayerRun | CacheRun, between: str = " ", to: str = "–") -> str:
+    """`decoder 0–11`"""
+    return f"{run.stack}{between}{run.first}" + (f"{to}{run.last}" if run.last > run.first else "")
 
 
 def tables(c: Counts, explain: bool = False) -> list[Table]:
@@ -61,9 +67,7 @@ def _layers(c: Counts) -> Table:
         ),
     )
     for run in c.parameters.layers:
-        label = f"{run.stack} {run.first}" + (f"–{run.last}" if run.last > run.first else "")
-        if run.shared:
-            label += " (shared)"
+        label = _label(run) + (" (shared)" if run.shared else "")
         every = 0 if run.shared else run.count * run.total
         t.rows.append((label, run.count, *(run.by_component.get(n, 0) for n in components), run.total, every))
     return t
@@ -119,6 +123,7 @@ def _cache(c: Counts) -> Table:
             Column("all", "all", exact, True),
         ),
     )
+    t.notes.append("kept for each token: tensors × heads × width (2 tensors: keys and values)")
     for run in c.caches:
         slots = dict.fromkeys((s.heads, s.width, s.rows, s.stream) for s in run.slots)
         kept = " + ".join(
@@ -127,8 +132,7 @@ def _cache(c: Counts) -> Table:
             + (" (source)" if k[3] == "source" else "")
             for k in slots
         )
-        label = f"{run.stack} {run.first}" + (f"–{run.last}" if run.last > run.first else "")
-        t.rows.append((label, run.count, kept, c.run_bytes(run), run.count * c.run_bytes(run)))
+        t.rows.append((_label(run), run.count, kept, c.run_bytes(run), run.count * c.run_bytes(run)))
     if len(c.caches) > 1:
         t.rows += [None, ("total", sum(r.count for r in c.caches), "", None, c.cache_bytes)]
     return t
@@ -148,6 +152,31 @@ def _memory(c: Counts) -> Table:
     rows.append(("training: weights, gradients, state, activations", m.total))
     rows.append(("  with one checkpoint per layer", m.total - m.activations + m.checkpointed))
     t.rows += [(name, n, size(n)) for name, n in rows]
+    return t
+
+
+def tidy(c: Counts) -> Table:
+    """All numbers of a report, one a row: its table, the row there, what is counted, and how much."""
+    t = Table(c.name, tuple(Column(key, key) for key in ("table", "row", "quantity", "value")))
+    p, m = c.parameters, c.training
+    totals = {"total": p.total, "embedding": p.embedding, "non_embedding": p.non_embedding, "active": p.active}
+    for row, n in {**p.by_component, **totals, "untied": p.untied}.items():
+        t.rows.append(("parameters", row, "parameters", n))
+    for layers in p.layers:
+        row = _label(layers, ".", "-")
+        for quantity, n in {**layers.by_component, "total": layers.total, "count": layers.count}.items():
+            t.rows.append(("layers", row, quantity, n))
+    for quantity, flops_of in (("dense", c.dense), ("causal", c.causal)):
+        total = sum(flops_of.values())
+        for row, n in {**flops_of, "total": total, "training": 3 * total}.items():
+            t.rows.append(("flops", row, quantity, n))
+    t.rows += [("flops", row, "uncounted_elements", n) for row, n in c.uncounted.items()]
+    for run in c.caches:
+        t.rows.append(("kv_cache", _label(run, ".", "-"), "bytes", c.run_bytes(run)))
+        t.rows.append(("kv_cache", _label(run, ".", "-"), "count", run.count))
+    t.rows.append(("kv_cache", "total", "bytes", c.cache_bytes))
+    memory = {"weights": c.weight_bytes, "inference": c.weight_bytes + c.cache_bytes, **m.record()}
+    t.rows += [("memory", row, "bytes", n) for row, n in memory.items()]
     return t
 
 

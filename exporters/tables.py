@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -25,7 +26,7 @@ class Column:
 
 @dataclass
 class Table:
-    """Rows under a title. `notes` follow it; a row of None is a rule."""
+    """Rows under a title. `notes` follow it, wrapped in text; a row of None is a rule."""
 
     title: str
     columns: Sequence[Column]
@@ -59,7 +60,7 @@ class Table:
         if any(heads):
             lines.append(dim(line(heads)))
         lines += [line(b) if b else rule for b in body]
-        return "\n".join([*lines, *(dim(n) for n in self.notes)])
+        return "\n".join([*lines, *(dim(line) for note in self.notes for line in _wrapped(note))])
 
     def markdown(self) -> str:
         """A GitHub table under a heading."""
@@ -71,13 +72,16 @@ class Table:
         return "\n".join([*title, heads, rule, *("| " + " | ".join(r) + " |" for r in escape), *notes])
 
 
-def csv_text(tables: Sequence[Table]) -> str:
-    """The tables as CSV with plain numbers, one after the other; a first column names the table."""
+def _wrapped(note: str) -> list[str]:
+    return textwrap.wrap(note, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def csv_text(table: Table) -> str:
+    """A table as CSV: the keys of its columns, then its rows with plain numbers."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    for table in tables:
-        writer.writerow(["table", *(c.key for c in table.columns)])
-        writer.writerows([table.title, *row] for row in table.rows if row)
+    writer.writerow([c.key for c in table.columns])
+    writer.writerows(row for row in table.rows if row)
     return out.getvalue().rstrip("\n")
 
 
@@ -89,7 +93,7 @@ def render(
         case "json":
             return json.dumps(record, indent=2, ensure_ascii=False)
         case "csv":
-            return csv_text(tables)
+            return "\n\n".join(map(csv_text, tables))
         case "markdown":
             return "\n\n".join(t.markdown() for t in tables)
         case "text":

@@ -86,10 +86,16 @@ def test_diagnostics_as_records(tmp_path: Path) -> None:
 
 def test_count_formats_agree(tiny: Path) -> None:
     record = json.loads(run("count", str(tiny), "--format", "json").stdout)
-    rows = list(csv.reader(io.StringIO(run("count", str(tiny), "--format", "csv").stdout)))
+    rows = list(csv.DictReader(io.StringIO(run("count", str(tiny), "--format", "csv").stdout)))
     total = 50 * 16 + 32 * 16 + 2 * (4 * 16 * 16 + 2 * 16 * 64 + 2 * 2 * 16) + 2 * 16
     assert record["parameters"]["total"] == total
-    assert ["total", str(total), "1.0"] in [row[1:] for row in rows]
+    said = {(r["table"], r["row"], r["quantity"]): int(r["value"]) for r in rows}
+    assert len(said) == len(rows), "every line says another thing"
+    assert said["parameters", "total", "parameters"] == total
+    assert said["layers", "decoder.0-1", "count"] == 2
+    assert said["flops", "total", "causal"] == record["flops"]["forward"]["causal"]
+    assert said["kv_cache", "total", "bytes"] == record["kv_cache"]["bytes"]
+    assert said["memory", "training", "bytes"] == record["memory"]["training"]
     assert f"| total | {total:,} | 100.0 % |" in run("count", str(tiny), "--format", "markdown").stdout
     assert (record["batch"], record["length"], record["past"], record["dtype"]) == (1, 32, 0, "float32")
 

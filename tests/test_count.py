@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tiny import GROWING, TINY, tiny
 
 from archspec.api import load
 from archspec.compiler.count import count
@@ -189,6 +190,14 @@ def test_parameters_are_the_sum_of_the_stored_tensors() -> None:
     for name in ("gpt2", "bert-base", "transformer-base", "smollm2-135m", "all-minilm-l6-v2"):
         m = load(name).model
         assert total(m) == sum(t.size for t in m.tensors())
+
+
+@pytest.mark.parametrize("name", [*TINY, *GROWING])
+def test_all_work_is_booked_under_a_component_that_has_a_name(name: str) -> None:
+    flops = count_flops(tiny(name))
+    assert "" not in flops.dense
+    assert set(flops.dense) == set(flops.causal)
+    assert "" not in count_parameters(tiny(name)).by_component
 
 
 # ---------------------------------------------------------------------------------------------------------------- pairs

@@ -227,7 +227,7 @@ def test_embeddings_are_pooled_hidden_states(model: Model, pooling: str) -> None
         ("gpt2", lambda r: r.forward([[1]], token_types=[[1]]), "no token types"),
         ("gpt2", lambda r: r.forward([[1]], source=[[1]]), "no encoder"),
         ("gpt2", lambda r: r.fill_mask([[1]], 1), "does not fill masks"),
-        ("gpt2", lambda r: r.embed([[1]]), "gives no hidden states"),
+        ("gpt2", lambda r: r.embed([[1]]), "gives no vectors"),
         ("bert", lambda r: r.generate([[1]]), "does not generate"),
         ("bert", lambda r: r.fill_mask([[1]], 2), "no text holds the mask token 2"),
         ("bert", lambda r: r.fill_mask([[1]], 1, top=62), "1 to 61 tokens"),

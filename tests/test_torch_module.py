@@ -226,3 +226,12 @@ def test_an_unknown_dtype_is_told_so() -> None:
 
 def test_every_tiny_model_is_in_one_list() -> None:
     assert {*DECODERS, *SEQ2SEQ, *ENCODERS} == set(TINY)
+
+
+def test_a_model_without_room_is_refused_before_it_is_allocated() -> None:
+    import archspec
+
+    arch = archspec.load("deepseek-v3")
+    with pytest.raises(UsageError, match="671,026,404,352 parameters"):
+        arch.build()
+    assert next(arch.build(device="meta").parameters()).device.type == "meta"

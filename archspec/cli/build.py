@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .common import Progress, load, spec_argument
+from .common import Dtype, Progress, load, spec_argument
 
 
 @click.command("build")
@@ -25,7 +25,7 @@ from .common import Progress, load, spec_argument
 )
 @click.option(
     "--dtype",
-    type=click.Choice(["float32", "bfloat16", "float16"]),
+    type=Dtype(),
     help="Of the written weights.  [default: the spec's]",
 )
 @click.option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
@@ -34,6 +35,18 @@ def spec_argument(f: F) -> F:
         help="Override a value: decoder.layers=2. Repeatable.",
     )(f)
     return click.argument("spec", metavar="SPEC")(f)
+
+
+class Dtype(click.Choice[str]):
+    """A type of numbers; a shorter name for one is answered with it."""
+
+    def __init__(self) -> None:
+        super().__init__(["float32", "bfloat16", "float16"])
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.choices and (near := get_close_matches(str(value), self.choices, 1, 0.5)):
+            self.fail(f"{value!r} is not one of {', '.join(self.choices)}. Did you mean {near[0]}?", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def format_option(f: F) -> F:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .common import echo_tables, format_option, load, spec_argument
+from .common import Dtype, echo_tables, format_option, load, spec_argument
 
 Size = click.IntRange(min=1)
 
@@ -18,7 +18,7 @@ Size = click.IntRange(min=1)
     "--source-length", type=Size, default=None, help="Tokens of the encoder's input.  [default: context_length]"
 )
 @click.option(
-    "--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), default="float32", show_default=True,
+    "--dtype", type=Dtype(), default="float32", show_default=True,
     help="Of weights, cache and activations.",
 )  # fmt: skip
 @click.option(
@@ -52,7 +52,7 @@ def command(
       archspec count gpt2 --batch 8 --length 1 --past 1023 --dtype float16
       archspec count gpt2 --format json | jq .parameters.total
     """
-    from archspec.exporters.count_tables import paths, tables
+    from archspec.exporters.count_tables import paths, tables, tidy
 
     arch = load(spec, overrides)
     counts = arch.count(batch=batch, length=length, past=past, source_length=source_length, dtype=dtype)  # type: ignore[arg-type]
@@ -62,4 +62,4 @@ def command(
         record["parameters"]["by_path"] = {r["path"]: r["parameters"] for r in table.records()}
         echo_tables([table], fmt, record)  # type: ignore[arg-type]
     else:
-        echo_tables(tables(counts, explain), fmt, record)  # type: ignore[arg-type]
+        echo_tables([tidy(counts)] if fmt == "csv" else tables(counts, explain), fmt, record)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,25 +18,35 @@ from .common import color
 if TYPE_CHECKING:
     from archspec.exporters.runtime.session import Runtime
 
+#: New tokens where nobody says how many.
+DEFAULT_MOST = 128
+
 
 @click.command("run")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("prompt", required=False)
 @click.option("--chat", metavar="TEXT", help="Ask through the tokenizer's chat template.")
 @click.option("--system", metavar="TEXT", help="A system message before --chat.")
-@click.option("--ids", metavar="1,2,3", help="Token ids instead of text.")
+@click.option(
+    "--ids",
+    metavar="1,2,3",
+    help="Token ids instead of text: continued, or what the head of other models gives for them.",
+)
 @click.option("--fill", metavar="TEXT", help="Predict the masked tokens of a text (encoders).")
 @click.option(
     "--embed",
     metavar="TEXT",
     multiple=True,
-    help="The vector of a text (models without a head). Repeatable: similarities.",
+    help="The vector of a text (models without a head or with a pooler). Repeatable: similarities.",
 )
 @click.option("--classify", metavar="TEXT", help="The likeliest labels of a text (models with a classifier).")
 @click.option("--source", metavar="1,2,3", help="Token ids for the encoder of an encoder-decoder.")
 @click.option("--start", type=int, help="The token that an encoder-decoder's answer starts from.")
 @click.option(
-    "-n", "--max-new-tokens", type=click.IntRange(min=1), default=128, show_default=True, help="Stop after so many."
+    "-n",
+    "--max-new-tokens",
+    type=click.IntRange(min=1),
+    help="Stop after so many.  [default: 128, or what the context leaves]",
 )
 @click.option("--temperature", type=float, default=0.0, show_default=True, help="0 is greedy.")
 @click.option("--top-k", type=int, help="Sample from the k likeliest tokens.")
@@ -54,7 +64,7 @@ if TYPE_CHECKING:
 @click.option("--stats", is_flag=True, help="Say how fast it was, on stderr.")
 def command(
     folder: Path, prompt: str | None, chat: str | None, system: str | None, ids: str | None, fill: str | None,
-    embed: tuple[str, ...], classify: str | None, source: str | None, start: int | None, max_new_tokens: int,
+    embed: tuple[str, ...], classify: str | None, source: str | None, start: int | None, max_new_tokens: int | None,
     temperature: float, top_k: int | None, top_p: float | None, seed: int | None, device: str, threads: int | None,
     as_json: bool, stats: bool,
 ) -> None:  # fmt: skip
@@ -81,6 +91,8 @@ def command(
         _fill(runtime, fill or "", as_json)
     elif task == "--classify":
         _classify(runtime, classify or "", as_json)
+    elif task == "--ids" and not runtime.generates:
+        _read(runtime, _numbers(ids or "", "--ids"), [_numbers(source, "--source")] if source else None, as_json)
     elif task in ("--ids", "--source"):
         _tokens(runtime, ids, source, start, sampling, max_new_tokens, as_json, stats)
     else:
@@ -110,46 +122,88 @@ def _numbers(text: str, option: str) -> list[int]:
         raise UsageError(f"{option} {text!r} is no list of token ids", f"{option} 464,3139,286") from None
 
 
-def _text(runtime: Runtime, asked: Any, sampling: Any, most: int, as_json: bool, stats: bool) -> None:
-    clock = _Clock()
-    pieces: list[str] = []
-    for piece in runtime.write(asked, sampling=sampling, max_new_tokens=most):
-        clock.tick()
-        pieces.append(piece)
-        if not as_json:
-            click.echo(piece, nl=False)
-            sys.stdout.flush()
-    click.echo(json.dumps({"text": "".join(pieces)}, ensure_ascii=False) if as_json else "")
-    if stats:
-        clock.report()
+def _most(runtime: Runtime, asked: int | None, prompt: int) -> int:
+    """How many new tokens to make after a prompt of so many."""
+    room = runtime.room(prompt)
+    return asked or (DEFAULT_MOST if room is None else max(1, min(DEFAULT_MOST, room)))
+
+
+def _text(runtime: Runtime, asked: Any, sampling: Any, most: int | None, as_json: bool, stats: bool) -> None:
+    words = runtime.text
+    beside = runtime.form == "encoder_decoder"  # the answer begins with one token, and the prompt is the source
+    prompt = 1 if beside else len(words.encode(asked) if isinstance(asked, str) else words.encode_chat(asked))
+    pieces = runtime.write(asked, sampling=sampling, max_new_tokens=_most(runtime, most, prompt))
+    text = "".join(_told(pieces, as_json, stats))
+    if as_json:
+        click.echo(json.dumps({"text": text}, ensure_ascii=False))
 
 
 def _tokens(
-    runtime: Runtime,
-    ids: str | None,
-    source: str | None,
-    start: int | None,
-    sampling: Any,
-    most: int,
-    as_json: bool,
-    stats: bool,
-) -> None:
-    clock = _Clock()
+    runtime: Runtime, ids: str | None, source: str | None, start: int | None, sampling: Any, most: int | None,
+    as_json: bool, stats: bool,
+) -> None:  # fmt: skip
+    prompt = _numbers(ids, "--ids") if ids else None
     steps = runtime.generate(
-        [_numbers(ids, "--ids")] if ids else None, source=[_numbers(source, "--source")] if source else None,
-        decoder_start=start, max_new_tokens=most, temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p,
-        seed=sampling.seed,
+        [prompt] if prompt else None, source=[_numbers(source, "--source")] if source else None, decoder_start=start,
+        max_new_tokens=_most(runtime, most, len(prompt or [0])), temperature=sampling.temperature, top_k=sampling.top_k,
+        top_p=sampling.top_p, seed=sampling.seed,
     )  # fmt: skip
-    made: list[int] = []
-    for step in steps:
-        clock.tick()
-        made += [token for token in step.tokens if token is not None]
-        if not as_json:
-            click.echo(("," if len(made) > 1 else "") + str(made[-1]), nl=False)
-            sys.stdout.flush()
-    click.echo(json.dumps({"ids": made}) if as_json else "")
+    made = (str(token) for step in steps for token in step.tokens if token is not None)
+    pieces = (("," if i else "") + token for i, token in enumerate(made))
+    text = "".join(_told(pieces, as_json, stats))
+    if as_json:
+        click.echo(json.dumps({"ids": [int(token) for token in text.split(",")]}))
+
+
+def _told(pieces: Iterator[str], silent: bool, stats: bool) -> list[str]:
+    """All pieces, each printed as it comes unless silent; the line is ended even where an error breaks it off."""
+    clock = _Clock()
+    said: list[str] = []
+    try:
+        for piece in pieces:
+            clock.tick()
+            said.append(piece)
+            if not silent:
+                click.echo(piece, nl=False)
+                sys.stdout.flush()
+    finally:
+        if said and not silent:
+            click.echo()
     if stats:
         clock.report()
+    return said
+
+
+def _read(runtime: Runtime, ids: list[int], source: list[list[int]] | None, as_json: bool) -> None:
+    """What the head of a model that does not generate gives for one text."""
+    from archspec.exporters.runtime.sampling import softmax
+    from archspec.ops.head import ClassifierHead, LmHead
+
+    head = runtime.folder.model.head
+    if isinstance(head, ClassifierHead | LmHead):
+        _chances(softmax(runtime.forward([ids], source=source)[0]).tolist(), as_json)
+    elif runtime.form == "encoder_decoder":  # no one vector: those of all positions
+        _vectors(runtime.forward([ids], source=source)[0].tolist(), as_json)
+    else:
+        _vectors(runtime.embed([ids]).tolist(), as_json)
+
+
+def _vectors(rows: list[list[float]], as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"vector": rows[0]} if len(rows) == 1 else {"vectors": rows}))
+        return
+    for row in rows:
+        click.echo(" ".join(f"{x:.6f}" for x in row))
+
+
+def _chances(chances: list[Any], as_json: bool) -> None:
+    """The likeliest labels or tokens of a text, or of each of its positions; as JSON all of them."""
+    if as_json:
+        click.echo(json.dumps(chances))
+        return
+    for row in chances if isinstance(chances[0], list) else [chances]:
+        best = sorted(range(len(row)), key=lambda label: -row[label])[:5]
+        click.echo("  ".join(f"{label}: {100 * row[label]:.2f} %" for label in best))
 
 
 def _fill(runtime: Runtime, text: str, as_json: bool) -> None:
@@ -175,15 +229,8 @@ def _classify(runtime: Runtime, text: str, as_json: bool) -> None:
     from archspec.ops.head import ClassifierHead
 
     if not isinstance(runtime.folder.model.head, ClassifierHead):
-        raise UsageError(f"{runtime.spec.name} has no labels", "a model with a classifier head does")
-    chances = softmax(runtime.forward([runtime.text.encode(text)])[0]).tolist()
-    if as_json:
-        click.echo(json.dumps(chances))
-        return
-    rows = chances if isinstance(chances[0], list) else [chances]
-    for row in rows:
-        best = sorted(range(len(row)), key=lambda label: -row[label])[:5]
-        click.echo("  ".join(f"{label}: {100 * row[label]:.2f} %" for label in best))
+        raise UsageError(f"{runtime.spec.name} has no labels", "a model with a classifier head has")
+    _chances(softmax(runtime.forward([runtime.text.encode(text)])[0]).tolist(), as_json)
 
 
 def _embed(runtime: Runtime, texts: Sequence[str], as_json: bool) -> None:

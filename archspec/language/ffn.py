@@ -53,7 +53,7 @@ class Gated(Sublayer):
     """down( activation( gate x ) · (up x + up_shift) )    (Shazeer 2020, arXiv 2002.05202)"""
 
     kind: Literal["gated"] = "gated"
-    width: Width = Field(description="F, an integer or {ratio: 8/3 …}")
+    width: Width = Field(description="F, an integer or {ratio: 2.6667, multiple_of: 64}")
     activation: FfnActivation = Field(description="of the gate")
     bias: GatedBias = Field(False, description="of all three linears, or a list of gate, up, down")
     mid_norm: MaybeNorm = Field(None, description="a norm before down")

@@ -10,10 +10,11 @@ from .record import Record
 
 
 class LeafRef(Record):
-    """A leaf at a path."""
+    """A leaf at a path, and what its parameters and FLOPs are booked under."""
 
     path: str
     leaf: Leaf
+    component: str = ""
 
 
 class SlotRef(Record):
@@ -33,7 +34,7 @@ class Bound:
         path = f"{self.path}{name}"
         value: Any
         if (leaf := self.op.leaves().get(name)) is not None:
-            value = LeafRef(path, leaf)
+            value = LeafRef(path, leaf, self.component or self.op.leaf_components.get(name, ""))
         elif (slot := self.op.state().get(name)) is not None:
             value = SlotRef(path, slot)
         else:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from archspec.errors import ArchspecError, UsageError
 from archspec.language.model import Spec
-from archspec.ops.head import LmHead, NoHead
+from archspec.ops.head import ClassifierHead, LmHead, NoHead, PoolerHead
 from archspec.ops.model import Form
 
 from .chat import Message
@@ -163,15 +163,36 @@ class Runtime:
         )
         return stream(text, (step.tokens[0] or 0 for step in steps if step.ended[0] != "stop"))
 
+    @property
+    def generates(self) -> bool:
+        """Does it continue texts? A decoder, alone or beside an encoder, with an lm head does."""
+        return self.folder.cached and isinstance(self.folder.model.head, LmHead)
+
+    def room(self, prompt: int) -> int | None:
+        """New tokens that the context leaves after a prompt of so many. None: the spec states no context."""
+        context = self.spec.context_length
+        return None if context is None else context - prompt + 1  # the last token made is not read again
+
     def _must_generate(self, source: Ids | None) -> None:
-        if not self.folder.cached or not isinstance(self.folder.model.head, LmHead):
-            raise UsageError(f"{self.spec.name} does not generate text", "a decoder with an lm head does")
+        if not self.generates:
+            raise UsageError(f"{self.spec.name} does not generate text", self._instead())
         if source is None and self.form == "encoder_decoder":
-            raise UsageError(f"{self.spec.name} is an encoder-decoder and reads a source")
+            raise UsageError(f"{self.spec.name} is an encoder-decoder and reads a source", "give one: --source 1,2,3")
+        if source is not None and self.form != "encoder_decoder":
+            raise UsageError(f"{self.spec.name} has no encoder to read a source", "leave the source out")
+
+    def _instead(self) -> str:
+        """What the model does, by its head."""
+        head = self.folder.model.head
+        if isinstance(head, ClassifierHead):
+            return "it labels texts: --classify or --ids; in Python, forward"
+        if isinstance(head, LmHead):
+            return "it predicts masked tokens: --fill or --ids; in Python, fill_mask or forward"
+        return "it gives vectors: --embed or --ids; in Python, embed or forward"
 
     def _prompts(self, prompts: Ids | None, source: Ids | None, start: int | None) -> Ids:
         if prompts is not None and start is not None:
-            raise UsageError("prompts and decoder_start both say what the answer begins with", "give one of them")
+            raise UsageError("a prompt and a start token both say what the answer begins with", "give one of them")
         if prompts is not None:
             return prompts
         if source is None:
@@ -179,7 +200,10 @@ class Runtime:
         if start is None and self.has_text:
             start = self.text.decoder_start_id
         if start is None:
-            raise UsageError("nothing says which token the decoder starts from", "give decoder_start, or prompts")
+            raise UsageError(
+                "nothing says which token the decoder starts from",
+                "--start or --ids; in Python, decoder_start or prompts",
+            )
         return [[start]] * len(source)
 
     def _steps(
@@ -197,7 +221,7 @@ class Runtime:
             if context is not None and lengths[running].max() > context:
                 raise ContextError(
                     f"the context of {context} tokens is full after {made} new ones",
-                    "ask for fewer, or shorten the prompt",
+                    f"ask for at most {made} (-n), or shorten the prompt",
                 )
             logits = state.step(ids, mask)[:, -1]
             # Rows that have ended are padding through and through: their logits have no meaning.
@@ -249,7 +273,7 @@ class Runtime:
         if source is not None:
             fixed = self._encode(source, len(rows), "texts")
         elif self.form == "encoder_decoder":
-            raise UsageError(f"{self.spec.name} is an encoder-decoder and reads a source")
+            raise UsageError(f"{self.spec.name} is an encoder-decoder and reads a source", "give one: --source 1,2,3")
         if "token_type_ids" in self._inputs:
             if token_types is not None and list(map(len, token_types)) != list(map(len, ids)):
                 raise UsageError("the token types have other lengths than the texts", "give one type for each token")
@@ -280,15 +304,19 @@ class Runtime:
     def embed(
         self, ids: Ids, pooling: Literal["mean", "first", "last"] = "mean", normalize: bool = True
     ) -> NDArray[np.float32]:
-        """B texts -> B D: a vector each, from a model without a head.
+        """B texts -> B D: a vector each, from a model without a head or with a pooler.
 
-        pooling: the mean over the text's tokens, its first, or its last. normalize: to length 1, so that products are cosines.
+        pooling: the mean over the text's tokens, its first, or its last; a pooler's vector is what it is. normalize: to
+        length 1, so that products are cosines.
         """
-        if self.form == "encoder_decoder" or not isinstance(self.folder.model.head, NoHead):
-            raise UsageError(f"{self.spec.name} gives no hidden states", "a model with `head: none` does")
-        hidden = self.forward(ids).astype(np.float32)  # B T D
+        head = self.folder.model.head
+        if self.form == "encoder_decoder" or not isinstance(head, NoHead | PoolerHead):
+            raise UsageError(f"{self.spec.name} gives no vectors", "a model with `head: none` or a pooler does")
+        hidden = self.forward(ids).astype(np.float32)  # B T D; of a pooler B D
         lengths = np.array([len(row) for row in ids])
-        if pooling == "mean":
+        if isinstance(head, PoolerHead):
+            vectors = hidden
+        elif pooling == "mean":
             there = np.arange(hidden.shape[1]) < lengths[:, None]
             vectors = (hidden * there[:, :, None]).sum(axis=1) / lengths[:, None]
         else:

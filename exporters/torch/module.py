@@ -26,6 +26,7 @@ from .cache import Cache
 from .experts import StackedLinear
 from .init import Init, initialise
 from .places import Places, tokens
+from .room import demand
 from .tables import constant_tables
 from .words import TorchRun
 
@@ -280,10 +281,13 @@ def build(
 
     init: N(0, 0.02²) if not given. dtype: float32, bfloat16, float16 or float64; the model's own if not given.
     seed: the same seed gives the same weights, whatever else was drawn; None draws from the global generator.
+
+    Raises `UsageError` where the device has no room for it, before anything is allocated.
     """
     name = dtype or model.dtype
     if name not in DTYPES:
         raise UsageError(f"unknown dtype {name!r}; one of {', '.join(DTYPES)}")
+    demand(model, DTYPES[name], device)
     with torch.device("meta"):
         module = Transformer(model).to(DTYPES[name])
     if torch.device(device).type == "meta":

@@ -8,6 +8,7 @@ from typing import Literal, Protocol
 from archspec.compiler.show import show
 from archspec.errors import UsageError, WeightsError
 from archspec.exporters.torch.module import Transformer, build
+from archspec.exporters.torch.room import demand
 from archspec.language.model import Spec
 from archspec.ops.model import Model
 
@@ -74,6 +75,7 @@ def loaded(
 ) -> tuple[Transformer, LoadReport]:
     """The module with a checkpoint's weights, and what was read. Nothing is initialised first."""
     module = build(model, dtype=dtype, device="meta")
+    demand(model, next(module.parameters()).dtype, "cpu")
     module.to_empty(device="cpu")
     return module, read_into(model, source, module, context_length)
 
