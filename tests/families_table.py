@@ -23,7 +23,9 @@ HEAD = """\
 
 What `archspec import` reads. Each row is a tiny random checkpoint that transformers saved: imported, built in float64, loaded, and
 held against the model it came from. The encoders of BERT are read and written too (`bert`; held to transformers in
-`tests/test_parity.py`); of the zoo's other encoders and encoder-decoders only the architecture is here, and no map of their weights. This page is written by the test run that checks it:
+`tests/test_parity.py`); of the zoo's other encoders and encoder-decoders only the architecture is here, and no map of their weights.
+
+This page is written by the test run that checks it:
 
 ```text
 pytest tests/test_families.py --write-families
