@@ -38,7 +38,8 @@ _WHERE = {
     "Counts": "archspec.compiler.count",
     "Diagnostic": "archspec.diagnostics",
     **dict.fromkeys(
-        ("ArchspecError", "DeviceError", "SpecError", "UsageError", "VerificationError", "WeightsError"), "archspec.errors"
+        ("ArchspecError", "DeviceError", "SpecError", "UsageError", "VerificationError", "WeightsError"),
+        "archspec.errors",
     ),
     "Runtime": "archspec.exporters.runtime.session",
 }

@@ -55,6 +55,7 @@ CODES: dict[str, str] = {
     "A207": "a scale names head_dim where there is no head",
     "A208": "an unusual scale of the attention scores",
     "A209": "a scale that is zero or not a number",
+    "A210": "an eps that outweighs what it is added to",
     # positions and masks
     "A301": "nothing tells the model the order of its tokens",
     "A302": "a learned position table without context_length",

@@ -6,6 +6,7 @@ expanded on trust: depth and the number of values are limited before they cost a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -38,12 +39,14 @@ def compose(source: Source, report: Report) -> Node:
     try:
         return _Composer(source, report).document()
     except yaml.MarkedYAMLError as error:
+        if (unclosed := _unclosed(error, source)) is not None:
+            raise unclosed from None
         mark = error.problem_mark or error.context_mark
         place = source.place(mark) if mark else Place(source.name)
         place, problem = place._replace(length=1), error.problem or error.context or ""
         if "nesting depth" in problem:  # the parser's own limit is met before ours in a long row of brackets
             raise _too_deep(place) from None
-        raise spec_error("A007", f"not YAML: {problem}", place, _syntax_remedy(place)) from None
+        raise spec_error("A007", f"not YAML: {problem}", place, _syntax_remedy(place, source)) from None
     except yaml.reader.ReaderError as error:
         raise spec_error(
             "A005", f"{source.name} holds a control character: {error.reason}", Place(source.name)
@@ -54,9 +57,29 @@ def _too_deep(place: Place) -> SpecError:
     return spec_error("A012", f"nested deeper than {MAX_DEPTH}", place, "no spec needs so many brackets")
 
 
-def _syntax_remedy(place: Place) -> str:
+def _unclosed(error: yaml.MarkedYAMLError, source: Source) -> SpecError | None:
+    """A bracket that is still open on a later line: the parser stops far from it, and it is what to look at."""
+    opened, met = error.context_mark, error.problem_mark
+    if opened is None or met is None or "while parsing a flow" not in (error.context or "") or met.line <= opened.line:
+        return None
+    place = source.place(opened)._replace(length=1)
+    bracket = place.text[place.column - 1 : place.column]
+    if bracket not in ("{", "["):
+        return None
+    close = "}" if bracket == "{" else "]"
+    remedy = f"close it with `{close}`, or write the `,` that is missing before line {met.line + 1}"
+    return spec_error("A007", f"not YAML: this `{bracket}` is not closed", place, remedy)
+
+
+_SPACELESS = re.compile(r"\s*(?:- )?([a-z_]+):([^\s:/]\S*)\s*$")
+
+
+def _syntax_remedy(place: Place, source: Source) -> str:
     if place.text[: place.column].lstrip(" ").startswith("\t") or place.text[place.column - 1 :].startswith("\t"):
         return "YAML is indented with spaces, not tabs"
+    for line in source.lines[max(0, place.line - 2) : place.line]:
+        if (pair := _SPACELESS.match(line)) is not None:
+            return f"a colon needs a space after it: `{pair[1]}: {pair[2]}`"
     return "check the indentation, brackets and quotes here and on the line above"
 
 

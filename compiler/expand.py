@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from .grammar import BLOCK_KEYS, ENTRY, TOP, keys_of
 from .merge import Trace, merge
-from .nodes import Mapping, Node, Report, kind_of
+from .nodes import Mapping, Node, Report, is_none, kind_of
 
 _BLOCK = keys_of("block")
 #: What cross attention does not take from the layer's attention: keys come from the other stack.
@@ -136,7 +136,8 @@ def _layer(block: Mapping, stack: str, at: Node, context: Context) -> Mapping:
     layer = dict(block)
     cross = layer.pop("cross_attention", None)
     if stack == "decoder" and context.two_stacks:
-        made = _cross(layer.get("attention"), cross, at, context)
+        empty = all(layer.get(key) is None or is_none(layer[key]) for key in ("attention", "ffn"))  # A406 says so
+        made = None if empty and cross is None else _cross(layer.get("attention"), cross, at, context)
         if made is not None:
             layer["cross_attention"] = made
     elif cross is not None and not cross.bad:

@@ -8,6 +8,7 @@ from archspec.diagnostics import Place, listing, nearest
 
 from .grammar import TOP, Shape
 from .keys import expected, owner_name
+from .meant import rewritten
 from .merge import Trace
 from .nodes import Node, Report, show_value
 from .places import Path
@@ -102,7 +103,8 @@ class Translation:
                 "write `archspec: 1`",
             )
         elif kind in ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number"):
-            self.report.error("A104", f"`{name}` is {node.value}; it must be {_bound(kind, context)}", node.place)
+            message = f"`{name}` is {node.value}; it must be {_bound(kind, context)}"
+            self.report.error("A104", message, node.place, rewritten(node, shape))
         elif kind in ("too_short", "string_too_short"):
             if node.value:
                 return  # its items are at fault, and told
@@ -123,7 +125,7 @@ class Translation:
             self.report.error("A105", f"{shown} is not a value of `{name}`", node.place, remedy)
         else:
             self.report.error(
-                "A103", f"`{name}` must be {expected(shape)}, not {shown}", node.place, _retype(node, shape)
+                "A103", f"`{name}` must be {expected(shape)}, not {shown}", node.place, rewritten(node, shape)
             )
 
     def kindless(self, node: Node, shape: Shape) -> None:
@@ -178,21 +180,6 @@ def _bound(kind: str, context: dict[str, Any]) -> str:
         return "finite"
     words = {"gt": "greater than", "ge": "at least", "lt": "less than", "le": "at most"}
     return " and ".join(f"{words[key]} {context[key]:g}" for key in words if key in context)
-
-
-def _retype(node: Node, shape: Shape) -> str | None:
-    """What to write instead, where that is plain."""
-    value = node.value
-    if isinstance(value, str):
-        if bool in shape.types and value.lower() in ("yes", "on", "y", "no", "off", "n"):
-            return (
-                f"write {'true' if value.lower() in ('yes', 'on', 'y') else 'false'}: only these two words are boolean"
-            )
-        if node.quoted and value.replace(".", "", 1).isdigit():
-            return "remove the quotes"
-    if isinstance(value, float) and int in shape.types and value.is_integer():
-        return f"write {int(value)}"
-    return None
 
 
 _EXAMPLES = {

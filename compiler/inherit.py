@@ -137,9 +137,22 @@ def _put_item(
         size = (
             f"a list of {len(items)}, counted from 0" if isinstance(items, list) else f"{show_value(items)}, not a list"
         )
-        report.error("A023", f"there is no `{shape.name}.{index}`", here, f"`{shape.name}` is {size}")
+        remedy = f"`{shape.name}` is {size}"
+        if shape.name == "layers" and isinstance(items, int) and items > index == 0:
+            remedy += _set_apart(items, rest, here)
+        report.error("A023", f"there is no `{shape.name}.{index}`", here, remedy)
         return base if base is not None else value.marked()
     assert base is not None
     assert shape.item is not None
     changed = _put(items[index], rest, value, shape.item, report, here)
     return base.with_value([*items[:index], changed, *items[index + 1 :]])
+
+
+def _set_apart(count: int, rest: list[str], here: Place) -> str:
+    """How the first of `count` layers is written as an entry of its own."""
+    listed = here.text[: here.length].split(".0", 1)[0]
+    own = "…"
+    for key in reversed(rest):
+        own = f"{{{key}: {own}}}"
+    others = f", {{repeat: {count - 1}}}" if count > 1 else ""
+    return f"; to set the first apart: `--set '{listed}=[{own}{others}]'`"

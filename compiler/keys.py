@@ -9,56 +9,8 @@ from __future__ import annotations
 from archspec.diagnostics import Place, listing, nearest
 
 from .grammar import ENTRY, TOP, Shape
+from .meant import KEYS, WORDS, foreign, other_section, rewritten
 from .nodes import NULL, Node, Report, show_value
-
-#: What other configuration formats call these.
-_SYNONYMS = {
-    "heads": "num_heads num_head n_head n_heads nhead num_attention_heads attention_heads",
-    "kv_heads": "num_kv_heads n_kv_heads num_key_value_heads num_query_groups kv_groups",
-    "head_dim": "d_head d_kv dim_head head_size attention_head_dim",
-    "layers": "num_layers n_layer n_layers num_hidden_layers depth num_blocks",
-    "d_model": "hidden_size n_embd dim embed_dim hidden_dim model_dim width",
-    "width": "intermediate_size d_ff dim_feedforward ffn_dim n_inner hidden_dim inner_dim",
-    "vocab_size": "vocab n_vocab vocabulary_size",
-    "context_length": "max_position_embeddings n_positions max_seq_len max_length n_ctx block_size seq_len context",
-    "activation": "act hidden_act act_fn activation_function",
-    "eps": "epsilon layer_norm_eps rms_norm_eps layer_norm_epsilon norm_eps",
-    "theta": "rope_theta base rotary_base",
-    "tied": "tie tie_word_embeddings tie_weights",
-    "placement": "norm_placement norm_position pre_norm",
-    "attention": "attn self_attention self_attn",
-    "cross_attention": "cross_attn encoder_attention",
-    "ffn": "mlp feed_forward feedforward",
-    "window": "sliding_window window_size attention_window",
-    "position": "positions pos pos_emb position_embedding positional_encoding",
-    "repeat": "times count repeats",
-    "experts": "num_experts n_experts num_local_experts",
-    "embedding": "embeddings embed emb",
-    "softcap": "soft_cap logit_softcap attn_logit_softcapping",
-    "dtype": "torch_dtype precision",
-}
-_WORDS = {
-    "fp16": "float16",
-    "half": "float16",
-    "bf16": "bfloat16",
-    "fp32": "float32",
-    "gelu_new": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "swish": "silu",
-    "swiglu": "gated",
-    "geglu": "gated",
-    "glu": "gated",
-    "dense": "mlp",
-    "relu2": "relu_squared",
-    "linear": "identity",
-    "rotary": "rope",
-    "absolute": "learned",
-    "sine": "sinusoidal",
-    "post_norm": "post",
-    "pre_norm": "pre",
-}
-_MEANT = {word: key for key, words in _SYNONYMS.items() for word in words.split()}
 
 
 def check_keys(node: Node, shape: Shape, report: Report) -> Node:
@@ -99,7 +51,13 @@ def _unknown(node: Node, code: str, what: str, shape: Shape, report: Report) -> 
     """A word that is not one of the legal ones: read as its neighbour where there is one."""
     word = str(node.value)
     legal = [*(shape.kinds or shape.words), *(["none"] if shape.removable else [])]
-    meant = _WORDS.get(word.lower())
+    meant = WORDS.get(word.lower())
+    if meant not in legal and (where := other_section(meant or word, shape)) is not None:
+        report.error(code, f"{word!r} is {what} here", node.place, f"{where}; legal here: {', '.join(legal)}")
+        return node.marked()
+    if (written := rewritten(node, shape)) is not None:
+        report.error(code, f"{word!r} is {what}", node.place, written)
+        return node.marked()
     guess = meant if meant in legal else nearest(word, legal)
     remedy = f"did you mean `{guess}`? Legal: {', '.join(legal)}" if guess else f"legal: {', '.join(legal)}"
     report.error(code, f"{word!r} is {what}", node.place, remedy)
@@ -109,7 +67,7 @@ def _unknown(node: Node, code: str, what: str, shape: Shape, report: Report) -> 
 def _wrong(node: Node, shape: Shape, report: Report) -> Node:
     name = "an entry of `layers`" if shape.name == "entry" else f"`{shape.name}`"
     message = f"{name} must be {expected(shape)}, not {show_value(node.value)}"
-    report.error("A103", message, node.place)
+    report.error("A103", message, node.place, rewritten(node, shape))
     return node.marked()
 
 
@@ -212,17 +170,23 @@ def _unknown_key(
         report.error("A304", message, place, "remove the line")
         return key, child.marked()
     free = [name for name in legal if name not in present and name != "kind"]
-    meant = _MEANT.get(key.lower())
-    elsewhere = _elsewhere(key, shape, kind)
+    meant = KEYS.get(key.lower())
+    instead = None if meant in free else foreign(key, child, shape)
+    if instead is not None:
+        report.error("A101", f"`{key}` is not a key of {owner}", place, instead[0])
+        # the key that it stands for is not missed as well
+        return instead[1] if instead[1] in free else key, child.marked()
+    elsewhere = _elsewhere(key, child, shape, kind)
     guess = None if elsewhere else meant if meant in free else nearest(key, free)
     hint = f"did you mean `{guess}`? " if guess else elsewhere or _far(key)
     report.error("A101", f"`{key}` is not a key of {owner}", place, f"{hint}its keys: {', '.join(legal)}")
     if guess is not None:
         return guess, child
-    return key, child.marked()
+    before = key.partition(":")[0]  # `heads:8`
+    return before if before in free else key, child.marked()
 
 
-def _elsewhere(key: str, shape: Shape, kind: str | None) -> str:
+def _elsewhere(key: str, child: Node, shape: Shape, kind: str | None) -> str:
     """Where near by a key is legal that is not legal here: in another kind, or in a section below."""
     if key == "<<":
         return "there are no merge keys: use `extends`, `block` or a group of layers; "
@@ -230,9 +194,16 @@ def _elsewhere(key: str, shape: Shape, kind: str | None) -> str:
     if others:
         return f"it is a key of {listing(others)}; "
     below = [name for name, section in shape.keys_of(kind).items() if section.owners and key in section.keys_of()]
+    if isinstance(child.value, dict):  # `dropout` has a number for ffn, not a section
+        below = [name for name in below if shape.keys_of(kind)[name].keys_of()[key].owners]
     if below and key not in ("kind", "norm", "bias", "scale"):
-        return f"it is a key of {listing(below[:3])}; "
-    return ""
+        return f"it is a key of {listing(below[:3])}: indent it under {'one of them' if below[1:] else 'that'}; "
+    return _spaceless(key)
+
+
+def _spaceless(key: str) -> str:
+    name, colon, value = key.partition(":")
+    return f"a colon needs a space after it: `{name}: {value}`; " if colon and value else ""
 
 
 def _far(key: str) -> str:

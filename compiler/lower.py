@@ -166,6 +166,7 @@ class _Site(Record):
             Scores(mask, scale, dropout=self.spec.dropout.attention), a.q_lora_rank, rope,
             norm(a.latent_norm, a.q_lora_rank) if a.latent_norm and a.q_lora_rank else None,
             norm(a.latent_norm, a.kv_lora_rank) if a.latent_norm else None, temperature,
+            cached=self.role == "decoder",
         )  # fmt: skip
 
     def cross_attention(self, a: la.CrossAttention) -> CrossAttention:

@@ -187,7 +187,7 @@ def _by_index(name: str, stack: Stack, crosses: bool) -> list[str]:
     found: dict[str, list[range]] = {}
     shown = 0
     for span, layer in islice(_spans(stack.layers, 0), _MOST_RUNS):
-        own = _flow(_own(_layer(layer), described, keys))[1:-1]
+        own = _flow(_apart(layer, _layer(layer), described, keys))[1:-1]
         found.setdefault(own or "all equal" if layer.weights == "own" else f"{own} weights: shared".strip(), []).append(
             span
         )
@@ -196,6 +196,26 @@ def _by_index(name: str, stack: Stack, crosses: bool) -> list[str]:
     head = f"{name}: {depth} layers" + (f", of them the first {shown}" if shown < depth else "")
     width = max(len(_indices(spans)) for spans in found.values())
     return [head, *(f"  {_indices(spans):<{width}}  {what}" for what, spans in found.items())]
+
+
+def _apart(model: Model, value: dict[str, Any], shared: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    """What sets a layer apart. Of a part that is another altogether, defaults are left out."""
+    found: dict[str, Any] = {}
+    for key in keys:
+        part, common, inner = value[key], shared.get(key), getattr(model, key)
+        if part != common:
+            nested = isinstance(part, dict) and isinstance(common, dict)
+            found[key] = _apart(inner, part, common or {}, part) if nested else _brief(inner, part)
+    return found
+
+
+def _brief(model: Any, value: Any) -> Any:
+    """A construct without the keys that are at their defaults."""
+    if not isinstance(value, dict):
+        return value
+    fields = type(model).model_fields
+    said = [key for key in value if key == "kind" or getattr(model, key) != fields[key].default]
+    return {key: _brief(getattr(model, key), value[key]) for key in said}
 
 
 def _depth(entries: tuple[Entry, ...]) -> int:

@@ -181,6 +181,26 @@ def test_build_export_run(tiny: Path, tmp_path: Path) -> None:
     assert json.loads(ran.stdout)["ids"] == ids[0, 3:].tolist()
 
 
+def test_run_stays_inside_the_context_unless_told_otherwise(tiny: Path, tmp_path: Path) -> None:
+    assert run("export", str(tiny), "-o", "onnx", cwd=tmp_path).returncode == 0
+    ids = ("run", "onnx", "--device", "cpu", "--ids", "1,2,3")
+    done = run(*ids, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["ids"]) == 32 - 3 + 1, "the last one is not read again"
+    over = run(*ids, "-n", "31", cwd=tmp_path)
+    assert over.returncode == 1
+    assert over.stdout.endswith("\n")
+    assert "at most 30 (-n)" in over.stderr
+
+
+def test_run_gives_what_the_head_gives(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(TINY.replace("{tied: true}", "{kind: classifier, labels: 3, pool: last}"))
+    assert run("export", "c.yaml", "-o", "onnx", cwd=tmp_path).returncode == 0
+    done = run("run", "onnx", "--device", "cpu", "--ids", "1,2,3", "--json", cwd=tmp_path)
+    chances = json.loads(done.stdout)
+    assert (len(chances), round(sum(chances), 5)) == (3, 1.0)
+
+
 def test_run_refuses_what_it_cannot_do(tmp_path: Path) -> None:
     assert run("run", str(tmp_path)).returncode == 2
     done = run("run", str(tmp_path), "--ids", "1")

@@ -56,9 +56,10 @@ def test_two_names_that_disagree_are_an_error() -> None:
 
 
 def test_what_is_missing_or_no_size_is_named() -> None:
-    for key, told in (("a", "does not say a"), ("b", "b: 0, where a whole number"), ("c", "c: True, where")):
+    said = (("b", "b: 0, where a whole number"), ("c", "c: true, where"), ("d", 'd: "64", where'))
+    for key, told in (("a", "does not say a"), *said):
         with pytest.raises(WeightsError, match=told):
-            Ledger({"b": 0, "c": True}).whole(key)
+            Ledger({"b": 0, "c": True, "d": "64"}).whole(key)
 
 
 def test_unread_keys_inside_are_found_too() -> None:
@@ -187,12 +188,13 @@ def test_a_key_that_nobody_knows_is_an_error_that_names_it(tmp_path: Path) -> No
     ("changes", "told"),
     [
         ({"model_type": "mamba"}, "no family for `mamba`"),
+        ({"model_type": "lama"}, "no family for `lama`"),
         ({"model_type": None}, "does not say what it is"),
         ({"hidden_act": "swoosh"}, "the activation swoosh, which the language does not have"),
         ({"rope_scaling": {"rope_type": "spiral"}}, "rope scaling of type spiral"),
         ({"rope_scaling": {"rope_type": "linear", "factor": 2.0, "twist": 1}}, "rope_scaling.twist: 1"),
         ({"num_hidden_layers": None}, "does not say num_hidden_layers"),
-        ({"add_cross_attention": True}, "add_cross_attention: True, which this map does not carry"),
+        ({"add_cross_attention": True}, "add_cross_attention: true, which this map does not carry"),
     ],
 )
 def test_what_cannot_be_said_is_refused(tmp_path: Path, changes: dict[str, Any], told: str) -> None:

@@ -52,6 +52,12 @@ def test_what_is_not_an_export_is_never_replaced(tmp_path: Path) -> None:
     assert (other / "thesis.tex").read_text() == "years of work"
 
 
+@pytest.mark.parametrize(("out", "reason"), [("/", "the root"), ("/proc/x", "no folder"), ("/proc/x/y", "no folder")])
+def test_where_no_folder_can_be(out: str, reason: str) -> None:
+    with pytest.raises(UsageError, match=reason):
+        write(Path(out))
+
+
 def test_an_empty_folder_a_new_parent_and_a_link_are_fine(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     write(tmp_path / "empty")

@@ -26,6 +26,21 @@ def test_what_is_right_passes_by_far(name: str) -> None:
     assert found.values > 0
 
 
+#: Models that a text cannot be read in pieces by, and a norm with a bias and no weight.
+ALONE = (
+    ("pooler", "encoder.attention.position={kind: rope, scaling: {kind: dynamic, factor: 2.0, original_context: 8}}"),
+    ("seq2seq", "head={kind: classifier, labels: 3, pool: last}"),
+    ("seq2seq", "head={kind: pooler}"),
+    ("gpt2", "decoder.attention.qk_norm={over: each_head, norm: {kind: layernorm, weight: none, bias: true}}"),
+)
+
+
+@pytest.mark.parametrize(("name", "override"), ALONE)
+def test_models_with_one_thing_changed_pass(name: str, override: str) -> None:
+    e = exported(name, override)
+    assert verify(e.folder, e.model, e.module).values > 0
+
+
 def changed(name: str, folder: Path, file: str, change) -> None:  # type: ignore[no-untyped-def]
     """An export with one graph edited."""
     shutil.copytree(exported(name).folder, folder)

@@ -71,6 +71,23 @@ def test_whole_texts_beside_an_encoder(model: Model) -> None:
     np.testing.assert_allclose(got[0], tiny.logits([5, 6, 7], [1, 2, 3, 4]), atol=1e-4)
 
 
+def test_a_decoders_tokens_are_of_the_first_type(model: Model) -> None:
+    tiny = model("gpt2", "embedding.token_types=2")
+    runtime = Runtime.load(tiny.folder, "cpu")
+    assert rows(runtime.generate(PROMPTS, max_new_tokens=6)) == [tiny.greedy(p, 6) for p in PROMPTS]
+    np.testing.assert_allclose(runtime.forward(PROMPTS[:1])[0], tiny.logits(PROMPTS[0]), atol=1e-4)
+
+
+@pytest.mark.parametrize("head", ["{kind: classifier, labels: 3, pool: mean}", "{kind: pooler}"])
+def test_one_vector_a_text_beside_an_encoder(model: Model, head: str) -> None:
+    tiny = model("seq2seq", f"head={head}", "embedding.token_types=2")
+    runtime = Runtime.load(tiny.folder, "cpu")
+    assert not runtime.generates
+    got = runtime.forward(PROMPTS, source=SOURCES)
+    for row, prompt, source in zip(got, PROMPTS, SOURCES, strict=True):
+        np.testing.assert_allclose(row, tiny.logits(prompt, source), atol=1e-4)
+
+
 def test_token_types_are_read(model: Model) -> None:
     tiny = model("bert")
     types = [[0, 0, 1, 1, 1]]

@@ -160,11 +160,22 @@ def test_a_missing_library_really_does_not_load() -> None:
 
 @pytest.mark.parametrize(
     ("device", "threads", "said"),
-    [("gpu", None, "no device 'gpu'"), ("cpu", 0, "0 threads"), ("cpu", -1, "-1 threads")],
+    [("gpu", None, "no device 'gpu'"), ("cpu", 0, "0 threads"), ("cpu", -1, "-1 threads"), ("cpu", 20_000, "more than this")],
 )
 def test_devices_that_do_not_exist(graph: Path, device: str, threads: int | None, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         open_session(graph, device, threads)  # type: ignore[arg-type]
+
+
+def test_a_message_that_is_no_text(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The binding decodes a message that may quote the bytes of a damaged file."""
+
+    def refuse(*given: object, **named: object) -> None:
+        b"\xff".decode()
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", refuse)
+    with pytest.raises(FolderError, match="cannot load"):
+        open_session(graph, "cpu")
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 50, None])

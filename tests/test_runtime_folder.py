@@ -38,6 +38,8 @@ def damage(folder: Path, how: str) -> None:
             manifest.write_text("[]")
         case "manifest without files":
             manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "files": None}))
+        case "graphs left out":
+            manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "graphs": {}}))
         case "other layout":
             manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "archspec_export": 99}))
         case "no graph":
@@ -73,8 +75,9 @@ def damage(folder: Path, how: str) -> None:
         ("weights cut", r"model\.onnx\.data has [\d,]+ bytes and was written with [\d,]+"),
         ("weights too long", r"model\.onnx\.data has [\d,]+ bytes"),
         ("graph cut", r"model\.onnx has [\d,]+ bytes"),
-        ("graph is rubbish", "ONNX Runtime cannot load"),
-        ("spec changed", r"spec\.yaml is not the spec that was exported"),
+        ("graph is rubbish", r"model\.onnx is not the one that was exported"),
+        ("graphs left out", "does not say which files"),
+        ("spec changed", r"spec\.yaml is not the one that was exported"),
     ],
 )
 def test_damaged_folders(sound: Exported, tmp_path: Path, how: str, said: str) -> None:
@@ -83,6 +86,18 @@ def test_damaged_folders(sound: Exported, tmp_path: Path, how: str, said: str) -
     damage(folder, how)
     with pytest.raises(FolderError, match=said):
         Runtime.load(folder, "cpu")
+
+
+def test_a_bit_of_the_weights_is_found_when_asked(sound: Exported, tmp_path: Path) -> None:
+    folder = tmp_path / "export"
+    shutil.copytree(sound.folder, folder)
+    Runtime.load(folder, "cpu", check=True)
+    weights = bytearray((folder / "model.onnx.data").read_bytes())
+    weights[len(weights) // 2] ^= 1
+    (folder / "model.onnx.data").write_bytes(weights)
+    Runtime.load(folder, "cpu")
+    with pytest.raises(FolderError, match=r"model\.onnx\.data is not the one that was exported"):
+        Runtime.load(folder, "cpu", check=True)
 
 
 def test_a_folder_may_be_moved(sound: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

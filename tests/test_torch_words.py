@@ -90,6 +90,24 @@ def test_norms_by_hand() -> None:
     torch.testing.assert_close(t.rms_norm(heads, each, 0.1, 0.0), want, **close)
 
 
+def test_a_norms_bias_for_each_head_needs_no_weight() -> None:
+    x, b = normal(2, 3, 4, 8), normal(3, 1, 8, seed=1)
+    torch.testing.assert_close(
+        run(1).layer_norm(x, None, b, 0.1, 0.0, False), layer_norm(x, 0.1) + b, atol=1e-12, rtol=0
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_constant_row_has_a_gradient(dtype: torch.dtype) -> None:
+    """With y = x - mean and y / (|y| + eps), the derivative of y / eps at y = 0 remains: a projection over eps."""
+    x = torch.full((1, 4), 3.0, dtype=dtype, requires_grad=True)
+    y = run(1).layer_norm(x, None, None, 0.5, 0.0, True)
+    y[0, 0].backward()
+    assert y.tolist() == [[0.0] * 4]
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad, torch.tensor([[1.5, -0.5, -0.5, -0.5]], dtype=dtype))
+
+
 def test_norm_statistics_do_not_overflow_in_half() -> None:
     t, x = run(1), torch.full((1, 64), 3000.0, dtype=torch.float16)
     x[0, ::2] = -3000.0  # 9e6 is beyond float16

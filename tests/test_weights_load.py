@@ -138,9 +138,9 @@ def test_a_part_of_the_own_head_is_never_left_over() -> None:
     assert "extra: cls.predictions.bias" in refused(made, checkpoint(model(BERT), "bert"))
 
 
-def test_more_layers_than_the_spec_has_are_extra() -> None:
+def test_more_layers_than_the_spec_has_are_told_as_that() -> None:
     made = model(GPT2.replace("layers: 2", "layers: 1"))
-    assert "extra: transformer.h.1.attn.c_attn.weight" in refused(made, checkpoint(model(GPT2), "gpt2"))
+    assert "decoder.layers is 1 in the spec and 2 in the file" in refused(made, checkpoint(model(GPT2), "gpt2"))
 
 
 def test_what_the_family_cannot_name_is_an_error() -> None:

@@ -281,6 +281,23 @@ TINY = {
             - {attention: {residual: {kind: add, branch_scale: 0.5}}, ffn: {kind: gated, width: 24, activation: silu}}
         head: {tied: false}
     """,
+    "latents": """
+        norm: {kind: rmsnorm}
+        block:
+          attention:
+            kind: mla
+            heads: 2
+            kv_lora_rank: 10
+            qk_nope_head_dim: 8
+            qk_rope_head_dim: 4
+            v_head_dim: 6
+            position: rope
+            temperature: {slope: 0.2, period: 2}
+          ffn: {kind: mlp, width: 40, activation: relu}
+        encoder: {layers: 1}
+        decoder: {layers: 1, cross_attention: {heads: 4}}
+        head: {tied: true}
+    """,
     "stretched": """
         norm: {kind: rmsnorm}
         decoder:
@@ -322,7 +339,7 @@ DECODERS = (
     "gpt2", "llama", "sandwich", "parallel", "shared", "prefix", "chunk", "odd", "alibi", "buckets", "sinks", "moe", "experts",
     "mixer", "mla", "gates", "stretched",
 )  # fmt: skip
-SEQ2SEQ = ("seq2seq", "t5like", "t5")
+SEQ2SEQ = ("seq2seq", "t5like", "t5", "latents")
 ENCODERS = ("bert", "albert", "pooler", "classifier")
 
 

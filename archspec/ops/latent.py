@@ -32,6 +32,8 @@ class LatentAttention(Op):
     q_norm: Norm | None = None
     kv_norm: Norm | None = None
     temperature: Temperature | None = None
+    #: A decoder's latents are kept between calls.
+    cached: bool = True
 
     def leaves(self) -> Mapping[str, Leaf]:
         h, wide = self.heads, self.heads * (self.nope + self.turning)
@@ -53,6 +55,8 @@ class LatentAttention(Op):
         return {name: norm for name, norm in norms.items() if norm}
 
     def state(self) -> Mapping[str, Slot]:
+        if not self.cached:
+            return {}
         rows = self.scores.mask.rows
         return {"latent": Slot(1, self.kv_rank, rows=rows), "rope_key": Slot(1, self.turning, rows=rows)}
 
@@ -63,19 +67,20 @@ class LatentAttention(Op):
         return t.linear(w.q_norm(t, c) if self.q_norm else c, w.q_up)
 
     def turned(self, t: Words[V], x: V) -> V:
-        return t.rope(x, t.positions("tokens"), self.rope) if self.rope else x
+        return t.rope(x, t.positions(self.scores.mask.keys), self.rope) if self.rope else x
 
     def forward(self, t: Words[V], w: Scope, x: V) -> V:
         q = t.split_heads(self.queries(t, w, x), self.heads, self.nope + self.turning)  # B H T N+r
         q_nope, q_rope = t.split(q, (self.nope, self.turning))
         q = t.concat(q_nope, self.turned(t, q_rope))
         if self.temperature:
-            q = t.temper(q, t.positions("tokens"), self.temperature)
+            q = t.temper(q, t.positions(self.scores.mask.keys), self.temperature)
         c = t.linear(x, w.kv_down)  # B T R
-        c = w.kv_norm(t, c) if self.kv_norm else c
-        c = t.merge_heads(t.remember(t.split_heads(c, 1, self.kv_rank), w.latent))  # B S R
+        c = t.split_heads(w.kv_norm(t, c) if self.kv_norm else c, 1, self.kv_rank)
         k_rope = self.turned(t, t.split_heads(t.linear(x, w.k_rope), 1, self.turning))  # B 1 T r
-        k_nope = t.split_heads(t.linear(c, w.k_up), self.heads, self.nope)  # B H S N
-        k = t.concat(k_nope, t.remember(k_rope, w.rope_key))  # B H S N+r
+        if self.cached:
+            c, k_rope = t.remember(c, w.latent), t.remember(k_rope, w.rope_key)  # B 1 S R, B 1 S r
+        c = t.merge_heads(c)  # B S R
+        k = t.concat(t.split_heads(t.linear(c, w.k_up), self.heads, self.nope), k_rope)  # B H S N+r
         v = t.split_heads(t.linear(c, w.v_up), self.heads, self.v_head_dim)  # B H S C'
         return t.linear(t.merge_heads(t.attend(q, k, v, self.scores)), w.o)

@@ -35,15 +35,17 @@ def _heads(site: Site, name: str, attention: Heads, report: Report) -> None:
         near = " or ".join(map(str, neighbours(width, heads)))
         remedy = f"{near} heads, or state `head_dim`"
         report.error("A201", f"{width} does not split into {heads} heads", site.place(name, "heads"), remedy)
+        return  # another number of heads may suit kv_heads
     if kv_heads is None or heads % kv_heads == 0:
         return
     place = site.place(name, "kv_heads")
     if kv_heads > heads:
         report.error("A203", f"more key/value heads ({kv_heads}) than query heads ({heads})", place, "swap them?")
     else:
-        near = ", ".join(map(str, _near_divisors(heads, kv_heads)))
+        *some, last = map(str, _near_divisors(heads, kv_heads))
+        near = f"{', '.join(some)} or {last}" if some else last
         message = f"{heads} query heads cannot share {kv_heads} key/value heads"
-        report.error("A202", message, place, f"heads must be a multiple of kv_heads; nearest: {near}")
+        report.error("A202", message, place, f"kv_heads must divide heads: {near} would")
 
 
 def _near_divisors(whole: int, near: int) -> list[int]:

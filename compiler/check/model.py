@@ -15,6 +15,8 @@ from .layers import depth_of, stacks_of, value_of
 
 #: Half the smallest positive float16: what is smaller becomes 0.
 _VANISHES = 2.0**-25
+#: Above this an eps is no guard against a division by zero: activations have a mean square near 1.
+_OUTWEIGHS = 0.1
 
 
 def check_model(spec: Spec, places: Places, report: Report, tainted: frozenset[Path] = frozenset()) -> None:
@@ -25,8 +27,7 @@ def check_model(spec: Spec, places: Places, report: Report, tainted: frozenset[P
         _head(spec, places, report)
     if spec.encoder is not None and spec.decoder is not None and not tainted:
         _stacks(spec, places, report)
-    if spec.dtype == "float16":
-        _precision(spec, (), places, report)
+    _eps(spec, (), spec.dtype == "float16", places, report)
 
 
 def _embedding(spec: Spec, places: Places, report: Report) -> None:
@@ -72,7 +73,7 @@ def _head(spec: Spec, places: Places, report: Report) -> None:
 
 def _stacks(spec: Spec, places: Places, report: Report) -> None:
     assert spec.decoder is not None
-    if not _reads(spec.decoder) and not any(error.code == "A605" for error in report.errors):
+    if not _reads(spec.decoder) and not any(error.code in ("A406", "A605") for error in report.errors):
         message = "no decoder layer looks at the encoder: its output is never used"
         report.error("A604", message, places("encoder"), "remove the encoder, or a `cross_attention: none`")
 
@@ -83,17 +84,26 @@ def _reads(part: BaseModel) -> bool:
     return any(map(_reads, entries)) if entries is not None else getattr(part, "cross_attention", None) is not None
 
 
-def _precision(part: BaseModel, path: Path, places: Places, report: Report) -> None:
-    """Warn of every norm whose eps becomes zero in the weights' precision."""
+def _eps(part: BaseModel, path: Path, half: bool, places: Places, report: Report) -> None:
+    """Warn of every norm whose eps becomes zero in the weights' precision (`half`), or is as large as what it is added to."""
     for name in type(part).model_fields:
         value = getattr(part, name)
-        if isinstance(value, LayerNorm | RMSNorm | L2Norm) and value.eps < _VANISHES:
-            message = f"eps {value.eps:g} is 0 in float16, whose smallest number is 6e-08"
-            remedy = "an eps of 1e-6 or more, or `dtype: bfloat16`"
-            report.warn("A206", message, places(*path, name, "eps"), remedy)
+        if isinstance(value, LayerNorm | RMSNorm | L2Norm):
+            place = places(*path, name, "eps")
+            if half and value.eps < _VANISHES:
+                message = f"eps {value.eps:g} is 0 in float16, whose smallest number is 6e-08"
+                report.warn("A206", message, place, "an eps of 1e-6 or more, or `dtype: bfloat16`")
+            elif value.eps > _OUTWEIGHS:
+                message = f"eps {value.eps:g} outweighs what it is added to"
+                report.warn("A210", message, place, f"an eps is small: {_small(value.eps)}")
         elif isinstance(value, BaseModel):
-            _precision(value, (*path, name), places, report)
+            _eps(value, (*path, name), half, places, report)
         elif isinstance(value, tuple):
             for index, item in enumerate(value):
                 if isinstance(item, BaseModel):
-                    _precision(item, (*path, name, index), places, report)
+                    _eps(item, (*path, name, index), half, places, report)
+
+
+def _small(eps: float) -> str:
+    """The small number that a large one was likely meant to be: 1e5 lacks its minus sign."""
+    return f"{1 / eps:.0e}".replace("e-0", "e-") if eps >= 1e3 else "1e-5"

@@ -27,7 +27,7 @@ from .layers import Site, layer_sites
 def check_position(site: Site, attention: SoftmaxAttention | LatentAttention, report: Report) -> None:
     """Report on the position of a layer's self-attention, and on the temperature that follows it."""
     added = isinstance(site.spec.embedding.position, LearnedPosition | SinusoidalPosition)
-    if isinstance(attention, SoftmaxAttention) and site.written("attention", "position") is None and not added:
+    if isinstance(attention, SoftmaxAttention) and not added and not _said(site):
         message = "nothing tells this model the order of its tokens"
         report.error("A301", message, site.place("attention"), "add `position: rope`, or `position: none` to mean it")
     position = attention.position
@@ -40,6 +40,12 @@ def check_position(site: Site, attention: SoftmaxAttention | LatentAttention, re
     elif isinstance(position, RelativeBuckets):
         _buckets(site, position, report)
     _temperature(site, attention, report)
+
+
+def _said(site: Site) -> bool:
+    """Whether this layer says its position, or an embedding says one that is in error already."""
+    embedded = site.places.node("embedding", "position")
+    return site.written("attention", "position") is not None or (embedded is not None and embedded.bad)
 
 
 def _rope(site: Site, attention: SoftmaxAttention | LatentAttention, rope: Rope, report: Report) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from archspec.language.attention import AddResidual, GatedResidual, NoResidual, Residual
 from archspec.language.base import scale_names
 from archspec.language.ffn import Gated, Mlp, Moe, Ratio
@@ -101,9 +103,10 @@ def _ratio(site: Site, width: int | Ratio, path: Path, report: Report) -> None:
     if isinstance(width, int):
         return
     model, value = site.spec.d_model, width.ratio * site.spec.d_model
-    near = max(1, round(value / 64)) * 64
+    step = 2 ** max(0, min(6, int(math.log2(value / 8)))) if value >= 8 else 1
+    widths = " or ".join(f"`width: {near}`" for near in (math.floor(value), math.ceil(value)) if near)
     message = f"{width.ratio:g} × {model} = {value:.10g} is not whole"
-    remedy = f"`width: {near}`, or `multiple_of: 64` to round it up"
+    remedy = f"{widths}, or `multiple_of: {step}` to round it up to {math.ceil(value / step) * step}"
     report.error("A506", message, site.place(*path, "width"), remedy)
 
 

@@ -26,10 +26,10 @@ def parts(model: Model) -> dict[Part, str]:
     `cached` steps through a text, `logits` reads a whole one, `encoder` gives what a decoder's cross attention reads. A head
     that gives one vector a text has nothing to step through.
     """
-    if model.form == "encoder_decoder":
-        return {"encoder": "encoder.onnx", "cached": "decoder.onnx", "logits": "logits.onnx"}
     if model.form == "encoder" or not by_token(model):
         return {"logits": "model.onnx"}
+    if model.form == "encoder_decoder":
+        return {"encoder": "encoder.onnx", "cached": "decoder.onnx", "logits": "logits.onnx"}
     return {"cached": "model.onnx", "logits": "logits.onnx"}
 
 

@@ -84,7 +84,7 @@ def export(
             part: emit(model, part, weights, last_only=last_only and part == "cached", metadata=metadata)
             for part in files
         }
-        weight_bytes = write_weights(list(graphs.values()), folder, progress)
+        weight_bytes, weights_hash = write_weights(list(graphs.values()), folder, progress)
         for part, graph in graphs.items():
             ir.save(graph, folder / files[part])
         (folder / SPEC).write_text(spec_yaml, "utf-8")
@@ -93,6 +93,9 @@ def export(
         manifest = _manifest(model, graphs, digest, context_length)
         checked = _verified(folder, model, weights, module, progress) if verify else None
         manifest["files"] = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+        manifest["sha256"] = {SIDECAR: weights_hash, SPEC: digest} | {
+            name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in files.values()
+        }
         manifest["verification"] = asdict(checked) if checked else None
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", "utf-8")
         sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}

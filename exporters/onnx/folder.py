@@ -32,12 +32,17 @@ def atomic_folder(out: Path, *, overwrite: bool = False) -> Iterator[Path]:
         UsageError: `out` cannot be written, is in the way, or the disk is full.
     """
     out = Path(os.path.realpath(out))
-    with _told(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(out.parent):
-            _recover(out)
-        refuse(out, overwrite)
-        staging, lock = _new_staging(out)
+    if not out.name:
+        raise UsageError(f"{out} is the root of the file system; an export is a folder of its own.", "choose another place")
+    try:
+        with _told(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
+            with _locked(out.parent):
+                _recover(out)
+            refuse(out, overwrite)
+            staging, lock = _new_staging(out)
+    except FileNotFoundError as error:  # the parent is there: a file system such as /proc takes no new folders
+        raise UsageError(f"Cannot write {out}: no folder can be made there.", "choose another place") from error
     try:
         with _told(out):
             yield staging

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -36,23 +37,27 @@ def layout(sizes: Sequence[int]) -> tuple[list[int], int]:
     return starts, at
 
 
-def write_weights(models: Sequence[ir.Model], folder: Path, progress: Progress) -> int:
-    """Write the weights of all graphs to one file, and leave references to it in them. Bytes written.
+def write_weights(models: Sequence[ir.Model], folder: Path, progress: Progress) -> tuple[int, str]:
+    """Write the weights of all graphs to one file, and leave references to it in them.
+
+    Returns the bytes written and their SHA-256.
 
     A tensor is read when its turn comes and dropped after it: one is in memory at a time.
     """
     named = weights_of(models)
     starts, total = layout([values[0].const_value.nbytes for values in named.values()])  # type: ignore[union-attr]
+    digest = hashlib.sha256()
     with (folder / SIDECAR).open("wb") as file:
         for start, (name, values) in zip(starts, named.items(), strict=True):
             tensor = values[0].const_value
             assert tensor is not None
-            file.write(bytes(start - file.tell()))
             array = tensor.numpy()
-            file.write(array.reshape(-1).view(np.uint8).data)
+            for piece in (bytes(start - file.tell()), array.reshape(-1).view(np.uint8).data):
+                file.write(piece)
+                digest.update(piece)
             for value in values:
                 value.const_value = ir.ExternalTensor(
                     SIDECAR, start, tensor.nbytes, tensor.dtype, shape=ir.Shape(array.shape), name=name, base_dir=folder
                 )
             progress("weights", (start + tensor.nbytes) / total)
-    return total
+    return total, digest.hexdigest()

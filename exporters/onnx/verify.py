@@ -80,7 +80,7 @@ def verify(folder: Path, model: Model, module: Transformer, cases: Sequence[Case
     with _evaluating(module):
         wanted = [_wanted(module, r) for r in requests]
         in_pieces = wanted
-        if growing(model):
+        if "cached" in files and growing(model):
             in_pieces = [_wanted(module, r, case.cuts) for case, r in zip(shortened, requests, strict=True)]
     spread = np.std(np.concatenate([want.ravel() for want, _ in wanted]))
     sofar = _Worst(max(FLOOR, TOLERANCE * float(spread)))

@@ -79,6 +79,8 @@ class Decoding:
                 self._past[slot.name] = onnxruntime.OrtValue.ortvalue_from_numpy(empty, device)
                 if str(rows).startswith("past_"):  # a window or a chunk: later queries see so many rows
                     self._rows[slot.name] = int(str(rows).removeprefix("past_"))
+        #: Every token is of the first type where nobody says otherwise.
+        self._typed = "token_type_ids" in {i.name for i in session.get_inputs()} - set(self._fixed)
         self._result = session.get_outputs()[0].name
 
     @property
@@ -93,6 +95,8 @@ class Decoding:
         """
         self._mask = np.concatenate([self._mask, mask], axis=1)
         inputs = {"input_ids": host(ids), "attention_mask": host(self._mask), **self._past, **self._fixed}
+        if self._typed:
+            inputs["token_type_ids"] = host(np.zeros_like(ids))
         outputs = {self._result: "cpu"}
         outputs |= {name.replace("past.", "present.", 1): self._device for name in self._past}
         out = run_bound(self._session, inputs, outputs)

@@ -7,6 +7,7 @@ runs on the CPU with a log line. Only a live session tells, so one is tried, on 
 from __future__ import annotations
 
 import importlib.metadata
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -41,6 +42,7 @@ ORT_ERRORS: tuple[type[Exception], ...] = (
     ort.NotImplemented,
     ort.RuntimeException,
     RuntimeError,  # from the binding layer, as when a provider's library does not load
+    UnicodeDecodeError,  # from there as well: a message that quotes a damaged file
 )
 
 #: y = x · x as an ONNX file of 68 bytes (IR 10, opset 23).
@@ -169,6 +171,9 @@ def open_session(
         raise UsageError(f"there is no device {device!r}", "say auto, cpu or cuda")
     if threads is not None and threads < 1:
         raise UsageError(f"{threads} threads cannot run anything", "threads must be at least 1")
+    cores = os.cpu_count() or 1
+    if threads is not None and threads > cores:
+        raise UsageError(f"{threads} threads are more than this machine's {cores} cores", f"say at most {cores}")
     if device == "cpu":
         return _open(path, [CPU], threads, "asked for")
     state = cuda()

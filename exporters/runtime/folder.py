@@ -53,9 +53,10 @@ class ExportFolder:
         return self.path / self.graphs["encoder"] if "encoder" in self.graphs else None
 
 
-def open_folder(path: Path) -> ExportFolder:
-    """Check an exported folder: its graphs and weights have their sizes, its spec is the one that was exported.
+def open_folder(path: Path, *, check: bool = False) -> ExportFolder:
+    """Check an exported folder: its files have their sizes, its spec and its graphs are those that were exported.
 
+    check: the weights as well, which reads all of them.
     Raises FolderError with all that is missing or damaged, and SpecError for a spec that this archspec does not read.
     """
     if not path.is_dir():
@@ -65,15 +66,24 @@ def open_folder(path: Path) -> ExportFolder:
     try:
         graphs = {part: str(graph["file"]) for part, graph in manifest["graphs"].items()}
         sizes = {name: int(manifest["files"][name]) for name in [*graphs.values(), manifest["weights"], SPEC]}
-        digest = str(manifest["spec_sha256"])
+        weights = str(manifest["weights"])
+        hashes = {name: str(manifest["sha256"][name]) for name in sizes}
+        if not {"cached", "logits"} & set(graphs):
+            raise ValueError("no graph has the head")
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise FolderError(f"{path / MANIFEST} does not say which files the export has", _AGAIN) from error
     faults = [found for name, size in sizes.items() if (found := _fault(path / name, size))]
-    if not faults and hashlib.sha256((path / SPEC).read_bytes()).hexdigest() != digest:
-        faults = [f"{SPEC} is not the spec that was exported"]
+    if not faults:
+        faults = [
+            f"{name} is not the one that was exported"
+            for name, digest in hashes.items()
+            if (check or name != weights) and _sha256(path / name) != digest
+        ]
     if faults:
         raise FolderError(f"{path} is damaged: {'; '.join(faults)}", _AGAIN)
     compiled = compile_spec(path / SPEC)
+    if compiled.model.form == "encoder_decoder" and "cached" in graphs and "encoder" not in graphs:
+        raise FolderError(f"{path / MANIFEST} names no graph of the encoder", _AGAIN)
     return ExportFolder(path, compiled.spec, compiled.model, graphs)
 
 
@@ -82,6 +92,11 @@ def _fault(file: Path, size: int) -> str | None:
         return f"{file.name} is missing"
     got = file.stat().st_size
     return None if got == size else f"{file.name} has {got:,} bytes and was written with {size:,}"
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _manifest(path: Path) -> dict[str, Any]:

@@ -65,14 +65,17 @@ class Runtime:
         self._inputs = {i.name for i in self._main.get_inputs()}
 
     @classmethod
-    def load(cls, folder: str | Path, device: Device = "auto", threads: int | None = None) -> Runtime:
+    def load(
+        cls, folder: str | Path, device: Device = "auto", threads: int | None = None, *, check: bool = False
+    ) -> Runtime:
         """Open an exported folder.
 
         device: `cuda` means CUDA and nothing else; `auto` takes CUDA where it works. `runtime.device` says what it is.
         threads: of one operation on the CPU; by default one a core.
+        check: read the whole weights file first and compare its hash with the one it was written with.
         Raises FolderError for a folder that is no sound export, DeviceError where CUDA is demanded and not to be had.
         """
-        return cls(open_folder(Path(folder)), device, threads)
+        return cls(open_folder(Path(folder), check=check), device, threads)
 
     def __repr__(self) -> str:
         return f"<Runtime {self.spec.name}: {self.form} on {self.device.device}>"
@@ -245,17 +248,20 @@ class Runtime:
             mask = np.array([[int(e is None)] for e in ended], np.int64)
 
     def _encode(self, source: Ids, rows: int, what: str) -> dict[str, Value]:
-        """The encoder's keys and values, on the device, and the source's mask; one row of source for each of the decoder's."""
-        if self._encoder is None:
+        """What the main graph takes of a source, one row for each of the decoder's: the encoder's keys and values, on the
+        device, and the source's mask; the source itself where that graph has the encoder in it.
+        """
+        if self.form != "encoder_decoder":
             raise UsageError(f"{self.spec.name} has no encoder to read a source")
         self._check(source, "source")
         if len(source) != rows:
             raise UsageError(f"there are {len(source)} rows of source and {rows} {what}", "give one for each")
         ids, mask = padded(source)
         given = {"source_ids": host(ids), "source_mask": host(mask)}
+        given["source_token_type_ids"] = host(np.zeros_like(ids))
+        if self._encoder is None:
+            return {k: v for k, v in given.items() if k in self._inputs}
         wanted = {i.name for i in self._encoder.get_inputs()}
-        if "source_token_type_ids" in wanted:
-            given["source_token_type_ids"] = host(np.zeros_like(ids))
         outputs = {o.name: self.device.device for o in self._encoder.get_outputs()}
         cross = run_bound(self._encoder, {k: v for k, v in given.items() if k in wanted}, outputs)
         return {k: v for k, v in {**cross, "source_mask": given["source_mask"]}.items() if k in self._inputs}
@@ -274,12 +280,12 @@ class Runtime:
             fixed = self._encode(source, len(rows), "texts")
         elif self.form == "encoder_decoder":
             raise UsageError(f"{self.spec.name} is an encoder-decoder and reads a source", "give one: --source 1,2,3")
-        if "token_type_ids" in self._inputs:
-            if token_types is not None and list(map(len, token_types)) != list(map(len, ids)):
+        if token_types is not None:
+            if "token_type_ids" not in self._inputs:
+                raise UsageError(f"{self.spec.name} has no token types")
+            if list(map(len, token_types)) != list(map(len, ids)):
                 raise UsageError("the token types have other lengths than the texts", "give one type for each token")
-            fixed["token_type_ids"] = host(np.zeros_like(rows) if token_types is None else padded(token_types)[0])
-        elif token_types is not None:
-            raise UsageError(f"{self.spec.name} has no token types")
+            fixed["token_type_ids"] = host(padded(token_types)[0])
         if "prefix_length" in self._inputs:  # causal throughout
             fixed["prefix_length"] = host(np.zeros(len(rows), np.int64))
         return np.array(Decoding(self._main, self.device.device, len(rows), fixed).step(rows, mask))

@@ -92,12 +92,14 @@ class TorchRun:
     def layer_norm(
         self, x: Tensor, w: Tensor | None, b: Tensor | None, eps: float, shift: float, outside: bool
     ) -> Tensor:
-        if shift == 0.0 and not outside and (w is None or w.dim() == 1):
+        if shift == 0.0 and not outside and all(v is None or v.dim() == 1 for v in (w, b)):
             return F.layer_norm(x, x.shape[-1:], w, b, eps)
         y = full(x)
         if outside:
             y = y - y.mean(-1, keepdim=True)
-            y = y / (y.square().mean(-1, keepdim=True).sqrt() + eps)
+            variance = y.square().mean(-1, keepdim=True)
+            # the root of 0 has no gradient; that of the least number is nothing beside eps
+            y = y / (variance.clamp(min=torch.finfo(y.dtype).tiny).sqrt() + eps)
         else:
             y = F.layer_norm(y, x.shape[-1:], None, None, eps)
         return _affine(y, w, b, shift).to(x.dtype)

@@ -13,7 +13,7 @@ from typing import Any
 from archspec.compiler.grammar import Shape
 from archspec.errors import WeightsError
 
-from .config import Ledger
+from .config import Ledger, shown
 from .entries import Block as Block
 from .entries import stacked
 
@@ -177,7 +177,9 @@ def layer_types(c: Ledger, default: Callable[[int], str] | None = None) -> list[
     types = c.get("layer_types") or [default(i) if default else "full_attention" for i in range(depth)]
     legal = ("full_attention", "sliding_attention", "chunked_attention")
     if len(types) != depth or not set(types) <= set(legal):
-        raise WeightsError(f"the config has layer_types: {types}, where {depth} of {', '.join(legal)} are meant.")
+        raise WeightsError(
+            f"the config has layer_types: {shown(types)}, where {depth} of {', '.join(legal)} are meant."
+        )
     return list(types)
 
 
@@ -248,5 +250,5 @@ def sparse_layers(c: Ledger, default: Callable[[int], bool]) -> list[bool]:
     depth = c.whole(DEPTH)
     types = c.get("mlp_layer_types") or ["sparse" if default(i) else "dense" for i in range(depth)]
     if len(types) != depth or not set(types) <= {"dense", "sparse"}:
-        raise WeightsError(f"the config has mlp_layer_types: {types}, where {depth} of dense, sparse are meant.")
+        raise WeightsError(f"the config has mlp_layer_types: {shown(types)}, where {depth} of dense, sparse are meant.")
     return [t == "sparse" for t in types]

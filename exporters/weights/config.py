@@ -6,6 +6,7 @@ which is what it means for sizes ("derive it"); where it means "none" there is `
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -23,6 +24,12 @@ COSMETIC = re.compile(
     |pruned_heads|is_composition|language|datasets|license|reset_\w+|keys_to_ignore\w*|unsloth_\w+""",
     re.VERBOSE,
 )
+
+
+def shown(value: object) -> str:
+    """A value as the config's file has it: text in quotes, `true` and `null` as JSON writes them."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 80 else f"{text[:76]} ..."
 
 
 class Ledger(Mapping[str, Any]):
@@ -59,7 +66,7 @@ class Ledger(Mapping[str, Any]):
                 said[name] = value
         first = next(iter(said.values()), default)
         if any(value != first for value in said.values()):
-            told = ", ".join(f"{self._inside}{name}: {value}" for name, value in said.items())
+            told = ", ".join(f"{self._inside}{name}: {shown(value)}" for name, value in said.items())
             raise WeightsError(f"the config says one thing twice and differently: {told}.")
         return first
 
@@ -73,7 +80,7 @@ class Ledger(Mapping[str, Any]):
         value = self[key] if default is None else self.get(key, default)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             name = self._inside + key.split("|")[0]
-            raise WeightsError(f"the config has {name}: {value}, where a whole number above zero is meant.")
+            raise WeightsError(f"the config has {name}: {shown(value)}, where a whole number above zero is meant.")
         return value
 
     def known(self, **values: Any) -> None:
@@ -81,7 +88,9 @@ class Ledger(Mapping[str, Any]):
         for key, value in values.items():
             found = self.get(key, value)
             if found != value:
-                raise WeightsError(f"the config has {self._inside}{key}: {found}, which this map does not carry.")
+                raise WeightsError(
+                    f"the config has {self._inside}{key}: {shown(found)}, which this map does not carry."
+                )
 
     def ignore(self, *keys: str) -> None:
         """Keys that say nothing here, whatever their value."""
@@ -95,7 +104,7 @@ class Ledger(Mapping[str, Any]):
         """A mapping inside the config, with a ledger of its own; empty where there is none."""
         value = self.get(key, default or {})
         if not isinstance(value, Mapping):
-            raise WeightsError(f"the config has {self._inside}{key}: {value}, where a mapping is meant.")
+            raise WeightsError(f"the config has {self._inside}{key}: {shown(value)}, where a mapping is meant.")
         return self._parts.setdefault(key, Ledger(value, self.names, f"{self._inside}{key}."))
 
     def unread(self) -> list[str]:

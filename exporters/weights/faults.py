@@ -48,9 +48,53 @@ class Faults:
 
     def raise_if_any(self, model: Model, source: Weights, family: str) -> None:
         """Raises `WeightsError` with all of them."""
-        if lines := self.lines(family):
-            message = f"{source.path} does not fit {model.name} (read by the {family} map):"
-            raise WeightsError("\n  ".join([message, *lines]), self.remedy(model, source))
+        if self.lines(family):
+            remedy = self.remedy(model, source)
+            causes = self.take_causes(model)
+            message = f"{source.path}{_build_of(source)} does not fit {model.name} (read by the {family} map):"
+            raise WeightsError("\n  ".join([message, *causes, *self.lines(family)]), remedy)
+
+    def take_causes(self, model: Model) -> list[str]:
+        """The figures that explain many faults, as sentences; the faults that they explain are taken out."""
+        causes: dict[str, tuple[int, int]] = {}  # key of the spec -> (spec's, file's)
+        for has, needs, paths in self.misshapen.values():
+            if paths[0].endswith("embedding.tokens.weight") and len(has) == 2:
+                causes |= {
+                    key: (ours, theirs)
+                    for key, ours, theirs in zip(("vocab_size", "d_model"), needs, has, strict=True)
+                    if ours != theirs
+                }
+        causes |= self._depth(model)
+        pairs = set(causes.values())
+        self.misshapen = {
+            name: fault
+            for name, fault in self.misshapen.items()
+            if len(fault[0]) != len(fault[1])
+            or not all(a == b or (b, a) in pairs for a, b in zip(fault[0], fault[1], strict=True))
+        }
+        self.disagreeing = [line for line in self.disagreeing if _figures(line) not in pairs]
+        return [f"{key} is {ours} in the spec and {theirs} in the file" for key, (ours, theirs) in causes.items()]
+
+    def _depth(self, model: Model) -> dict[str, tuple[int, int]]:
+        """`decoder.layers`, where the file's stack is shorter or longer; the missing or extra layers are taken out."""
+        found: dict[str, tuple[int, int]] = {}
+        for name, stack in model.stacks().items():
+            depth, inside = len(stack.layers), f"{name}.layers."
+            rows = {theirs: _number(ours[0], inside) for theirs, ours in self.missing.items()}
+            absent = {row for row in rows.values() if row is not None}
+            first = min(absent, default=depth)
+            own = {p.path for p in model.tensors() if _number(p.path, inside) in absent}
+            told = {path for theirs, paths in self.missing.items() if rows[theirs] in absent for path in paths}
+            if absent and absent == set(range(first, depth)) and own == told:
+                found[f"{name}.layers"] = (depth, first)
+                self.missing = {n: ours for n, ours in self.missing.items() if rows[n] is None}
+        if len(model.stacks()) == 1 and not found:
+            ((name, stack),) = model.stacks().items()
+            beyond = [n for n in self.extra if (_number(n) or 0) >= len(stack.layers)]
+            if beyond:
+                found[f"{name}.layers"] = (len(stack.layers), 1 + max(_number(n) or 0 for n in beyond))
+                self.extra = [n for n in self.extra if n not in beyond]
+        return found
 
     def remedy(self, model: Model, source: Weights) -> str | None:
         """What would most likely put it right."""
@@ -65,6 +109,26 @@ class Faults:
         if self.untied:
             return "if the checkpoint has a head of its own: head: {tied: false}"
         return None
+
+
+def _number(name: str, inside: str = "") -> int | None:
+    """The first number in a name, where it begins so: the layer's."""
+    match = re.search(r"(?:^|\.)(\d+)\.", name.removeprefix(inside)) if name.startswith(inside) else None
+    return int(match[1]) if match else None
+
+
+def _figures(line: str) -> tuple[int, int] | None:
+    """The spec's and the file's figure in a sentence about both."""
+    match = re.search(r" is (\d+) in the spec and (\d+) in ", line)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def _build_of(source: Weights) -> str:
+    """Of which model a folder that `archspec build` wrote is."""
+    folder = source.path if source.path.is_dir() else source.path.parent
+    spec = folder / "spec.yaml"
+    match = re.search(r"^name: *(.+)$", spec.read_text(encoding="utf-8"), re.MULTILINE) if spec.is_file() else None
+    return f", a build of {match[1]}," if match and "archspec" in source.formats else ""
 
 
 def _shape(shape: Shape) -> str:

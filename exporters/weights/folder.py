@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from archspec.compiler.show import show
 from archspec.errors import UsageError, WeightsError
@@ -18,6 +18,8 @@ from .source import REAL, Weights, open_weights
 from .tokenizer import FILES, bring_tokenizer
 
 Layout = Literal["archspec", "hf"]
+#: Ids in a config that a text ends or begins with.
+SPECIAL = ("bos_token_id", "eos_token_id", "decoder_start_token_id")
 Dtype = Literal["float32", "bfloat16", "float16"]
 
 
@@ -63,7 +65,9 @@ def write_folder(
         module, report = loaded(arch.model, source, dtype, spec.context_length)
         lines, family = report.lines(), report.family
     if layout == "hf":
-        names = save_hf(arch.model, module, output, spec.context_length, progress=progress, prefer=family)
+        names = save_hf(
+            arch.model, module, output, spec.context_length, progress=progress, prefer=family, special=_special(source)
+        )
     else:
         names = save(arch.model, module, output, show(spec), progress)
     tokenizer, said = _tokenizer(source, output)
@@ -78,6 +82,12 @@ def loaded(
     demand(model, next(module.parameters()).dtype, "cpu")
     module.to_empty(device="cpu")
     return module, read_into(model, source, module, context_length)
+
+
+def _special(source: Weights | None) -> dict[str, Any]:
+    """The ids of special tokens that the config or the metadata of GGUF names."""
+    said = {key.rpartition(".")[2]: value for key, value in source.metadata.items()} if source else {}
+    return {key: said[key] for key in SPECIAL if said.get(key) is not None}
 
 
 def _precision(source: Weights) -> Dtype:

@@ -10,9 +10,10 @@ from typing import Any
 from archspec.compiler.lower import lower
 from archspec.compiler.resolve import resolve_text
 from archspec.compiler.show import written_out
+from archspec.diagnostics import nearest
 from archspec.errors import UsageError, WeightsError
 
-from .config import Ledger
+from .config import Ledger, shown
 from .families import FAMILIES
 from .maps import Family
 from .source import open_weights, read_json
@@ -63,8 +64,9 @@ def family_of(values: Mapping[str, Any], form: str, path: Path) -> Family:
         raise WeightsError(f"{path} does not say what it is: there is no model_type.")
     if kind in UNSAID and form == "huggingface":
         raise WeightsError(f"{path}: the language cannot say `{kind}` yet: {UNSAID[kind]}.")
-    known = ", ".join(sorted({t for f in readable for t in f.types}))
-    raise WeightsError(f"{path}: there is no family for `{kind}`.", f"known: {known}")
+    guess = nearest(str(kind), sorted({t for f in readable for t in f.types}))
+    near = f"the nearest name is `{guess}`; " if guess else ""
+    raise WeightsError(f"{path}: there is no family for `{kind}`.", f"{near}docs/families.md lists those there are")
 
 
 def _opened(path: Path) -> tuple[Mapping[str, Any], Collection[str], str]:
@@ -83,12 +85,11 @@ def _opened(path: Path) -> tuple[Mapping[str, Any], Collection[str], str]:
     return read_json(file), (), "huggingface"
 
 
-def _value(values: Mapping[str, Any], key: str) -> object:
+def _value(values: Mapping[str, Any], key: str) -> str:
     value: Any = values
     for step in key.split("."):
         value = value[step]
-    text = str(value)
-    return text if len(text) <= 40 else f"{text[:36]} ..."
+    return shown(value)
 
 
 def _name(path: Path, values: Mapping[str, Any]) -> str:

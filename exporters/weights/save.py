@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -47,10 +47,12 @@ def save_hf(
     family: str | None = None,
     progress: Progress | None = None,
     prefer: str | None = None,
+    special: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """Write a checkpoint that transformers loads: config.json, and the tensors under the family's names.
 
-    family: the family's name; by default the first whose form the model has, `prefer` before all. Returns the files' names.
+    family: the family's name; by default the first whose form the model has, `prefer` before all. special: what the config
+    says beside the model, `eos_token_id` and the like. Returns the files' names.
     Raises `WeightsError` where no family has the model's form, saying what stands in the way.
     """
     form, config = _form(model, context_length, family, prefer)
@@ -66,7 +68,9 @@ def save_hf(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG).unlink(missing_ok=True)
     write_safetensors(folder / WEIGHTS, named, dtype, progress)
-    text = json.dumps({**config, "dtype": str(dtype).removeprefix("torch.")}, indent=2, sort_keys=True)
+    text = json.dumps(
+        {**(special or {}), **config, "dtype": str(dtype).removeprefix("torch.")}, indent=2, sort_keys=True
+    )
     write_text(folder / CONFIG, text + "\n")
     return [CONFIG, WEIGHTS]
 
@@ -94,7 +98,18 @@ def _form(
         raise WeightsError(f"there is no family `{family}`.", f"known: {known}")
     # those that say the model but for a few figures come first, those with the fewest before
     nearest = sorted(reasons, key=lambda reason: (not reason.startswith(model.name), reason.count("\n")))[:3]
-    raise WeightsError("\n".join(["No family of Hugging Face checkpoints has this form.", *nearest]))
+    raise WeightsError("\n".join([_unwritten(model, prefer), *nearest]))
+
+
+def _unwritten(model: Model, family: str | None) -> str:
+    """Why there is no writer: the family of the weights, or the one that the model is called after, is only read."""
+    readers = [f for f in FAMILIES if f.format == "huggingface" and f.read and not f.write]
+    called = "".join(filter(str.isalnum, model.name.lower()))
+    alike = [f for f in readers if called.startswith(f.name.replace("_", "")) and not plan(f, model).nameless]
+    found = [f.name for f in readers if f.name == family] or sorted((f.name for f in alike), key=len)
+    if found:
+        return f"{found[-1]} checkpoints can be read and not written (docs/families.md, last column). Nearest that can:"
+    return "No family whose checkpoints can be written has this form (docs/families.md, last column)."
 
 
 def _dtype(tensor: Tensor) -> torch.dtype:

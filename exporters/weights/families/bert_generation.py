@@ -15,7 +15,7 @@ from ..names import decoder_family
 def read(c: Ledger) -> Written:
     """BertGenerationConfig of a decoder."""
     if not c.get("is_decoder", False):
-        raise WeightsError("the config has is_decoder: False, where this map has decoders only.")
+        raise WeightsError("the config has is_decoder: false, where this map has decoders only.")
     block = {"placement": "post", "attention": {"heads": c.whole(HEADS), "bias": True}, "ffn": mlp(c, act="gelu")}
     return decoder(
         c,
