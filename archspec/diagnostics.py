@@ -83,6 +83,7 @@ CODES: dict[str, str] = {
     "A407": "shared weights with nothing to share",
     "A408": "a branch that never reaches the sum",
     "A409": "a norm of a branch, or a gate of a residual, where there is none",
+    "A410": "more layers than any model has",
     # feed-forward
     "A501": "more experts for a token than there are",
     "A502": "groups of experts that cannot be chosen from",

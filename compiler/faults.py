@@ -59,7 +59,7 @@ class Translation:
                 break
             if isinstance(step, int) and isinstance(node.value, list):
                 node, shape = node.value[step], shape.item or shape
-            elif step in node.mapping and step in keys:
+            elif step in node.mapping and step in keys and not (strange and at == len(loc) - 1):
                 node, shape = node.mapping[str(step)], keys[str(step)]
             elif at == len(loc) - 1:
                 (self.strangers if strange else self.faults).add((*path, step))

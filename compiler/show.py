@@ -164,9 +164,10 @@ def _text(text: str) -> str:
                 return text
         except AmbiguousError:
             pass
-    from json import dumps  # a JSON string is a YAML string
+    from json import dumps  # a JSON string is a YAML string, once what does not print is spelt as YAML does
 
-    return dumps(text)
+    quoted = dumps(text, ensure_ascii=False)
+    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in quoted)
 
 
 # -------------------------------------------------------------------------------------------------------------- layers

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from exported import Exported, exported, rows
 from tiny import DECODERS, SEQ2SEQ, text
 
+from archspec.cli.run import command
 from archspec.errors import UsageError
 from archspec.exporters.runtime import session as session_module
 from archspec.exporters.runtime.decode import Decoding
@@ -86,6 +89,19 @@ def test_one_vector_a_text_beside_an_encoder(model: Model, head: str) -> None:
     got = runtime.forward(PROMPTS, source=SOURCES)
     for row, prompt, source in zip(got, PROMPTS, SOURCES, strict=True):
         np.testing.assert_allclose(row, tiny.logits(prompt, source), atol=1e-4)
+
+
+def test_what_was_made_before_the_context_ended_is_told(model: Model) -> None:
+    tiny = model("gpt2")
+    done = CliRunner().invoke(command, [str(tiny.folder), "--device=cpu", "--ids=5,6,7", "-n200", "--json", "--check"])
+    assert isinstance(done.exception, ContextError)
+    assert json.loads(done.output) == {"ids": tiny.greedy([5, 6, 7], 22)}
+
+
+def test_a_poolers_vector_beside_an_encoder_is_told(model: Model) -> None:
+    tiny = model("seq2seq", "head={kind: pooler}", "embedding.token_types=2")
+    done = CliRunner().invoke(command, [str(tiny.folder), "--device=cpu", "--ids=5,6", "--source=1,2,3", "--json"])
+    np.testing.assert_allclose(json.loads(done.output)["vector"], tiny.logits([5, 6], [1, 2, 3]), atol=1e-4)
 
 
 def test_token_types_are_read(model: Model) -> None:

@@ -160,7 +160,12 @@ def test_a_missing_library_really_does_not_load() -> None:
 
 @pytest.mark.parametrize(
     ("device", "threads", "said"),
-    [("gpu", None, "no device 'gpu'"), ("cpu", 0, "0 threads"), ("cpu", -1, "-1 threads"), ("cpu", 20_000, "more than this")],
+    [
+        ("gpu", None, "no device 'gpu'"),
+        ("cpu", 0, "0 threads"),
+        ("cpu", -1, "-1 threads"),
+        ("cpu", 20_000, "more than this"),
+    ],
 )
 def test_devices_that_do_not_exist(graph: Path, device: str, threads: int | None, said: str) -> None:
     with pytest.raises(UsageError, match=said):

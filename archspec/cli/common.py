@@ -22,7 +22,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def color(stream: IO[str]) -> bool:
     """May this stream have colours? Not with NO_COLOR, not into a pipe, not on a dumb terminal."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return (
+        stream is not None and stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    )
 
 
 def spec_argument(f: F) -> F:

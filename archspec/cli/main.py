@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from keyword import iskeyword
 from types import ModuleType
@@ -101,6 +102,8 @@ def main() -> NoReturn:
     """Run the command line and exit."""
     start_quickly()
     try:
+        if any("\udc80" <= c <= "\udcff" for word in sys.argv for c in word):
+            raise click.UsageError("An argument is not UTF-8 text.")
         result: Any = cli.main(standalone_mode=False)
         code = result if isinstance(result, int) else 0
     except ArchspecError as e:
@@ -114,9 +117,21 @@ def main() -> NoReturn:
     except BrokenPipeError:  # the reader went away: `archspec show x | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141
+    except OSError as e:  # a full disk, a closed terminal: what the machine could not do
+        code = _told(f"error: {e.strerror or e}" + (f": {e.filename}" if e.filename else ""), 2)
     except Exception as e:  # noqa: BLE001  the boundary: whatever is not ours to explain is a fault of archspec
         code = _bug(e)
+    with suppress(OSError, ValueError, AttributeError):  # what could not be written has been told, or cannot be
+        sys.stdout.flush()
+    sys.stdout = sys.stdout if code == 0 else None  # type: ignore[assignment]  # nothing is flushed a second time at exit
     sys.exit(code)
+
+
+def _told(message: str, code: int) -> int:
+    """Say it on stderr, if there is one, and give the exit code."""
+    with suppress(OSError, ValueError):
+        click.echo(message, err=True)
+    return code
 
 
 def _report(error: ArchspecError) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,13 +60,16 @@ DEFAULT_MOST = 128
     help="cuda means CUDA: never a silent fallback.",
 )
 @click.option("--threads", type=click.IntRange(min=1), help="CPU threads.")
+@click.option(
+    "--check", is_flag=True, help="Compare the weights with the hash they were written with: reads all of them."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON record instead of text.")
 @click.option("--stats", is_flag=True, help="Say how fast it was, on stderr.")
 def command(
     folder: Path, prompt: str | None, chat: str | None, system: str | None, ids: str | None, fill: str | None,
     embed: tuple[str, ...], classify: str | None, source: str | None, start: int | None, max_new_tokens: int | None,
     temperature: float, top_k: int | None, top_p: float | None, seed: int | None, device: str, threads: int | None,
-    as_json: bool, stats: bool,
+    check: bool, as_json: bool, stats: bool,
 ) -> None:  # fmt: skip
     """Run an exported FOLDER on ONNX Runtime: generate after a PROMPT (`-` reads stdin), chat, fill masks, embed.
 
@@ -82,7 +85,7 @@ def command(
     texts = {"prompt": prompt, "--chat": chat, "--fill": fill, "--embed": embed or None, "--classify": classify}
     task = _task({**texts, "--ids": ids, "--source": None if ids else source})
     sampling = Sampling(temperature, top_k, top_p, seed)
-    runtime = Runtime.load(folder, device, threads)  # type: ignore[arg-type]
+    runtime = Runtime.load(folder, device, threads, check=check)  # type: ignore[arg-type]
     if stats:
         click.echo(f"{runtime.spec.name} on {runtime.device.device.upper()}: {runtime.device.why}", err=True)
     if task == "--embed":
@@ -133,9 +136,7 @@ def _text(runtime: Runtime, asked: Any, sampling: Any, most: int | None, as_json
     beside = runtime.form == "encoder_decoder"  # the answer begins with one token, and the prompt is the source
     prompt = 1 if beside else len(words.encode(asked) if isinstance(asked, str) else words.encode_chat(asked))
     pieces = runtime.write(asked, sampling=sampling, max_new_tokens=_most(runtime, most, prompt))
-    text = "".join(_told(pieces, as_json, stats))
-    if as_json:
-        click.echo(json.dumps({"text": text}, ensure_ascii=False))
+    _tell(pieces, (lambda text: {"text": text}) if as_json else None, stats)
 
 
 def _tokens(
@@ -150,40 +151,40 @@ def _tokens(
     )  # fmt: skip
     made = (str(token) for step in steps for token in step.tokens if token is not None)
     pieces = (("," if i else "") + token for i, token in enumerate(made))
-    text = "".join(_told(pieces, as_json, stats))
-    if as_json:
-        click.echo(json.dumps({"ids": [int(token) for token in text.split(",")]}))
+    _tell(pieces, (lambda text: {"ids": _numbers(text, "--ids")}) if as_json else None, stats)
 
 
-def _told(pieces: Iterator[str], silent: bool, stats: bool) -> list[str]:
-    """All pieces, each printed as it comes unless silent; the line is ended even where an error breaks it off."""
+def _tell(pieces: Iterator[str], record: Callable[[str], object] | None, stats: bool) -> None:
+    """Print each piece as it comes, or the JSON record of all of them; what was made is told even where an error follows."""
     clock = _Clock()
     said: list[str] = []
     try:
         for piece in pieces:
             clock.tick()
             said.append(piece)
-            if not silent:
+            if record is None:
                 click.echo(piece, nl=False)
                 sys.stdout.flush()
     finally:
-        if said and not silent:
+        if record is not None:
+            click.echo(json.dumps(record("".join(said)), ensure_ascii=False))
+        elif said:
             click.echo()
     if stats:
         clock.report()
-    return said
 
 
 def _read(runtime: Runtime, ids: list[int], source: list[list[int]] | None, as_json: bool) -> None:
     """What the head of a model that does not generate gives for one text."""
     from archspec.exporters.runtime.sampling import softmax
-    from archspec.ops.head import ClassifierHead, LmHead
+    from archspec.ops.head import ClassifierHead, LmHead, PoolerHead
 
     head = runtime.folder.model.head
     if isinstance(head, ClassifierHead | LmHead):
         _chances(softmax(runtime.forward([ids], source=source)[0]).tolist(), as_json)
-    elif runtime.form == "encoder_decoder":  # no one vector: those of all positions
-        _vectors(runtime.forward([ids], source=source)[0].tolist(), as_json)
+    elif runtime.form == "encoder_decoder":  # a pooler's vector, or those of all positions
+        vectors = runtime.forward([ids], source=source)[0].tolist()
+        _vectors([vectors] if isinstance(head, PoolerHead) else vectors, as_json)
     else:
         _vectors(runtime.embed([ids]).tolist(), as_json)
 

@@ -27,7 +27,24 @@ def check_model(spec: Spec, places: Places, report: Report, tainted: frozenset[P
         _head(spec, places, report)
     if spec.encoder is not None and spec.decoder is not None and not tainted:
         _stacks(spec, places, report)
+    _depth(spec, places, report)
     _eps(spec, (), spec.dtype == "float16", places, report)
+
+
+#: A hundred times the deepest model there is: beyond it a number is a slip of the pen.
+MOST_LAYERS = 20_000
+
+
+def _depth(spec: Spec, places: Places, report: Report) -> None:
+    for name, stack in stacks_of(spec):
+        depth = depth_of(stack.layers)
+        if depth > MOST_LAYERS:
+            report.error(
+                "A410",
+                f"the {name} has {depth:,} layers",
+                places(name, "layers"),
+                f"at most {MOST_LAYERS:,}; the deepest models have hundreds",
+            )
 
 
 def _embedding(spec: Spec, places: Places, report: Report) -> None:

@@ -33,7 +33,9 @@ def atomic_folder(out: Path, *, overwrite: bool = False) -> Iterator[Path]:
     """
     out = Path(os.path.realpath(out))
     if not out.name:
-        raise UsageError(f"{out} is the root of the file system; an export is a folder of its own.", "choose another place")
+        raise UsageError(
+            f"{out} is the root of the file system; an export is a folder of its own.", "choose another place"
+        )
     try:
         with _told(out):
             out.parent.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from archspec.compiler.check.model import MOST_LAYERS
 from archspec.compiler.grammar import Shape
 from archspec.errors import WeightsError
 
@@ -81,7 +82,10 @@ def decoder(
 
 def each(c: Ledger, block: Callable[[int], Block]) -> list[Block]:
     """One block a layer."""
-    return [block(i) for i in range(c.whole(DEPTH))]
+    depth = c.whole(DEPTH)
+    if depth > MOST_LAYERS:
+        raise WeightsError(f"the config has {depth:,} layers; the deepest models have hundreds.")
+    return [block(i) for i in range(depth)]
 
 
 def dropout(c: Ledger) -> Block:

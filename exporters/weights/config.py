@@ -32,6 +32,10 @@ def shown(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:76]} ..."
 
 
+#: No count in a config is this large; beyond it a number is a slip.
+LARGEST = 10**10
+
+
 class Ledger(Mapping[str, Any]):
     """A config whose reading is recorded. `names` are the checkpoint's tensors, where it has any."""
 
@@ -78,7 +82,7 @@ class Ledger(Mapping[str, Any]):
     def whole(self, key: str, default: int | None = None) -> int:
         """A whole number above zero."""
         value = self[key] if default is None else self.get(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < LARGEST:
             name = self._inside + key.split("|")[0]
             raise WeightsError(f"the config has {name}: {shown(value)}, where a whole number above zero is meant.")
         return value

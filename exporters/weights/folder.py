@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -64,14 +67,33 @@ def write_folder(
     else:
         module, report = loaded(arch.model, source, dtype, spec.context_length)
         lines, family = report.lines(), report.family
-    if layout == "hf":
-        names = save_hf(
-            arch.model, module, output, spec.context_length, progress=progress, prefer=family, special=_special(source)
-        )
-    else:
-        names = save(arch.model, module, output, show(spec), progress)
-    tokenizer, said = _tokenizer(source, output)
+    with _whole(output):
+        if layout == "hf":
+            names = save_hf(
+                arch.model,
+                module,
+                output,
+                spec.context_length,
+                progress=progress,
+                prefer=family,
+                special=_special(source),
+            )
+        else:
+            names = save(arch.model, module, output, show(spec), progress)
+        tokenizer, said = _tokenizer(source, output)
     return "\n".join([*lines, *said, f"wrote {', '.join(sorted(names + tokenizer))} ({dtype}) to {output}"])
+
+
+@contextmanager
+def _whole(output: Path) -> Iterator[None]:
+    """A folder that was not there before is gone again where it could not be written whole."""
+    made = not output.exists()
+    try:
+        yield
+    except BaseException:
+        if made:
+            shutil.rmtree(output, ignore_errors=True)
+        raise
 
 
 def loaded(

@@ -42,6 +42,11 @@ def spec_of(path: str | Path, allow_ignored: Collection[str] = ()) -> str:
         stated = family.read(ledger)
     except WeightsError as error:
         raise WeightsError(f"{path}: {error.message}", error.remedy) from None
+    except (TypeError, ValueError, KeyError, AttributeError, IndexError) as error:
+        raise WeightsError(
+            f"{path}: a value is not of the kind that the {family.name} map reads ({type(error).__name__}: {error}).",
+            "compare it with a config.json that transformers wrote",
+        ) from error
     unread = sorted(set(ledger.unread()) - set(allow_ignored)) if form != "gguf" else []
     if unread:
         told = ", ".join(f"{key}: {_value(values, key)}" for key in unread)
@@ -60,7 +65,7 @@ def family_of(values: Mapping[str, Any], form: str, path: Path) -> Family:
     for family in readable:
         if kind in family.types:
             return family
-    if kind is None:
+    if not isinstance(kind, str):
         raise WeightsError(f"{path} does not say what it is: there is no model_type.")
     if kind in UNSAID and form == "huggingface":
         raise WeightsError(f"{path}: the language cannot say `{kind}` yet: {UNSAID[kind]}.")

@@ -137,7 +137,7 @@ def read_json(file: Path) -> dict[str, Any]:
     """A JSON object. Raises `WeightsError` where it is none."""
     try:
         value = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise WeightsError(f"{file} cannot be read: {error}") from None
     if not isinstance(value, dict):
         raise WeightsError(f"{file} is not a JSON object.")
