@@ -23,7 +23,7 @@ HEAD = """\
 
 What `archspec import` reads. Each row is a tiny random checkpoint that transformers saved: imported, built in float64, loaded, and
 held against the model it came from. The encoders of BERT are read and written too (`bert`; held to transformers in
-`tests/test_parity.py`); of the zoo's other encoders and encoder-decoders only the architecture is here, and no map of their weights.
+`tests/test_parity.py`); of the zoo's other encoders and encoder-decoders only the architecture is here, no weights.
 
 This page is written by the test run that checks it:
 
@@ -32,8 +32,10 @@ pytest tests/test_families.py --write-families
 ```
 
 - **imports**: every key of its config.json is read or known to change nothing, and the spec compiles.
-- **parameters**: as many as transformers has, all of them found in the checkpoint. The number is the tiny model's.
-- **logits**: the largest difference to transformers in float64, all its float32 casts lifted; at most 1e-9.
+- **parameters**: as many as transformers has, all of them found in the checkpoint. The number is the tiny model's. Selection biases
+  are buffers here; in afmoe, transformers holds them as parameters that are not trained, and they are in the number.
+- **logits**: the largest difference to transformers in float64, all its float32 casts lifted; at most 1e-9. Attention is
+  transformers' eager one; for falcon_alibi it is sdpa, since the eager one of transformers 5.24 adds the ALiBi bias twice.
 - **cached**: decoding in pieces gives the full forward pass.
 - **ONNX**: the exported graphs, whole and cached, on ONNX Runtime in float32, within 1e-4.
 - **written back**: `archspec build --as hf` gives a checkpoint that transformers loads with the same logits. A blank: this
