@@ -123,7 +123,7 @@ def main() -> NoReturn:
         code = _bug(e)
     with suppress(OSError, ValueError, AttributeError):  # what could not be written has been told, or cannot be
         sys.stdout.flush()
-    sys.stdout = sys.stdout if code == 0 else None  # type: ignore[assignment]  # nothing is flushed a second time at exit
+    sys.stdout = sys.stdout if code == 0 else None  # nothing is flushed a second time at exit
     sys.exit(code)
 
 
