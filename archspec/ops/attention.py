@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from .base import Children, Op
 from .leaves import Leaf, Linear, Slot, Stream, Table, Vector
@@ -90,24 +90,23 @@ class _Heads(Op):
         return t.rope(x, t.positions(stream), self.rope) if self.rope else x
 
     def queries(self, t: Words[V], w: Scope, x: V, stream: Stream) -> V:
-        q = t.linear(x, w.q)
-        if self.qk_norm and self.qk_norm.at("vector"):
-            q = w.q_norm(t, q)
-        q = t.split_heads(self.clipped(t, q), self.heads, self.head_dim)  # B H T C
-        if self.qk_norm and self.qk_norm.at("head", "before_rope"):
-            q = w.q_norm(t, q)
-        q = self.turned(t, q, stream)
-        return w.q_norm(t, q) if self.qk_norm and self.qk_norm.at("head", "after_rope") else q
+        return self.side(t, x, w.q, w.q_norm if self.qk_norm else None, self.heads, stream)  # B H T C
 
     def keys(self, t: Words[V], w: Scope, x: V, stream: Stream) -> V:
-        k = t.linear(x, w.k)
-        if self.qk_norm and self.qk_norm.at("vector"):
-            k = w.k_norm(t, k)
-        k = t.split_heads(self.clipped(t, k), self.kv_heads, self.head_dim)  # B K T C
-        if self.qk_norm and self.qk_norm.at("head", "before_rope"):
-            k = w.k_norm(t, k)
-        k = self.turned(t, k, stream)
-        return w.k_norm(t, k) if self.qk_norm and self.qk_norm.at("head", "after_rope") else k
+        return self.side(t, x, w.k, w.k_norm if self.qk_norm else None, self.kv_heads, stream)  # B K T C
+
+    def side(self, t: Words[V], x: V, leaf: Any, norm: Any, heads: int, stream: Stream) -> V:
+        """Queries or keys: projected, clipped, split into heads; normed on one side of the rotation."""
+        site, y = self.qk_norm, t.linear(x, leaf)
+        if site and site.at("vector"):
+            y = norm(t, y)
+        y = t.split_heads(self.clipped(t, y), heads, self.head_dim)
+        if site and site.at("head", "before_rope"):
+            y = norm(t, y)
+        y = self.turned(t, y, stream)
+        if site and site.at("head", "after_rope"):
+            y = norm(t, y)
+        return y
 
     def values(self, t: Words[V], w: Scope, x: V) -> V:
         v = t.split_heads(self.clipped(t, t.linear(x, w.v)), self.kv_heads, self.v_head_dim)  # B K T C'
