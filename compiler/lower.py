@@ -6,7 +6,6 @@ The spec says what its author meant (`scale: 1/sqrt(head_dim)`, `placement: sand
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import Any, Literal
 
 from archspec.language import attention as la
@@ -351,8 +350,3 @@ def _int(value: object) -> int:
     """A value that `resolve` has filled in."""
     assert isinstance(value, int), value
     return value
-
-
-def layers(model: Model) -> list[Op]:
-    """All blocks, the encoder's first."""
-    return list(chain.from_iterable(s.layers for s in model.stacks().values()))

@@ -102,12 +102,12 @@ def write_file(path: Path, data: bytes, *, overwrite: bool = True) -> None:
         raise UsageError(f"{path} is there already", "choose another name, or give --force")
     if path.is_dir():
         raise UsageError(f"{path} is a folder", "give a file name")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    from archspec.exporters.files import whole_file
+
     try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
+        with whole_file(path) as file:
+            file.write(data)
     except OSError as e:
-        temporary.unlink(missing_ok=True)
         raise UsageError(f"{path} cannot be written: {e.strerror}") from e
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Literal, get_args
 
 from archspec.errors import UsageError
+from archspec.exporters.files import whole_file
 from archspec.ops.model import Model
 
 from .build import draw
@@ -75,18 +74,9 @@ def write(
 def replace_file(path: Path, data: bytes) -> None:
     """Writes beside the path and moves over it, so that nobody ever sees half a file. Raises `UsageError` where it cannot."""
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
-    try:
-        with os.fdopen(handle, "wb") as file:
+        with whole_file(path) as file:
             file.write(data)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(name, 0o666 & ~mask)  # a temporary file is private; the picture is not
-        os.replace(name, path)
     except OSError as error:
-        os.unlink(name)
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
 
 
