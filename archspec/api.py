@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from archspec.ops.model import Model
 
 Dtype = Literal["float32", "bfloat16", "float16"]
+Target = Literal["onnx", "ort"]
 DiagramFormat = Literal["svg", "png", "pdf", "dot", "mermaid"]
 
 
@@ -144,7 +145,8 @@ class Arch:
         weights: str | Path | None = None,
         overwrite: bool = False,
         verify: bool = True,
-        last_only: bool = False,
+        target: Target = "onnx",
+        last_only: bool = True,
         progress: Callable[[str, float], None] | None = None,
     ) -> ExportSummary:
         """Write an ONNX folder and verify it against PyTorch.
@@ -154,7 +156,8 @@ class Arch:
             module: the built model whose weights to write; by default `self.build(weights=weights)` in float32.
             overwrite: replace a folder that an earlier export wrote.
             verify: compare ONNX Runtime with PyTorch before the folder appears.
-            last_only: the cached graph gives the last position's logits alone: quicker prompts, no scores of the prompt itself.
+            target: `onnx`, operators of opset 23 only; `ort`, ONNX Runtime's own fused ones where they compute the same.
+            last_only: the graph that steps through a text gives the logits of each row's last token alone: quicker prompts.
             progress: called with what is being done and the share that is done.
 
         Raises:
@@ -175,6 +178,7 @@ class Arch:
                 overwrite=overwrite,
                 verify=verify,
                 module=module,
+                target=target,
                 last_only=last_only,
                 companions=self._tokenizer(weights, Path(beside)),
                 progress=progress,

@@ -12,6 +12,7 @@ from tiny import GROWING, tiny
 from archspec.exporters.onnx.choices import untouched, watched
 from archspec.exporters.onnx.emit import emit, parts
 from archspec.exporters.onnx.export import export
+from archspec.exporters.onnx.precision import Precision
 from archspec.exporters.onnx.verify import Case, reference, request, verify
 from archspec.exporters.runtime.options import session_options
 from archspec.ops.base import walk
@@ -183,7 +184,7 @@ def test_a_graph_of_many_experts_loads_without_a_memory_plan() -> None:
 
 
 def test_routers_are_precise_in_a_half_precision_graph() -> None:
-    graph = emit(tiny("experts"), "logits", pytest.fail, dtype=ir.DataType.FLOAT16).graph
+    graph = emit(tiny("experts"), "logits", pytest.fail, precision=Precision(compute="fp16")).graph
     kinds = {name: value.dtype for name, value in graph.initializers.items()}
     assert kinds["decoder.layers.0.ffn.router.weight"] == ir.DataType.FLOAT
     assert kinds["decoder.layers.0.ffn.selection_bias"] == ir.DataType.FLOAT

@@ -10,6 +10,7 @@ import click
 from .common import Progress, echo_tables, load, spec_argument
 
 if TYPE_CHECKING:
+    from archspec.api import Target
     from archspec.exporters.onnx.export import ExportSummary
     from archspec.exporters.tables import Table
 
@@ -22,7 +23,14 @@ if TYPE_CHECKING:
 )
 @click.option("--no-verify", is_flag=True, help="Do not compare ONNX Runtime with PyTorch before the folder appears.")
 @click.option(
-    "--last-only", is_flag=True, help="The cached graph gives logits of the last position alone: quicker prompts."
+    "--target",
+    type=click.Choice(["onnx", "ort"]),
+    default="onnx",
+    show_default=True,
+    help="Operators: of opset 23 only, or ONNX Runtime's own fused ones as well.",
+)
+@click.option(
+    "--all-logits", is_flag=True, help="The cached graph gives logits of every new token, not of the last alone."
 )
 @click.option("--force", is_flag=True, help="Replace a folder that an earlier export wrote.")
 def command(
@@ -31,7 +39,8 @@ def command(
     output: Path | None,
     weights: Path | None,
     no_verify: bool,
-    last_only: bool,
+    target: Target,
+    all_logits: bool,
     force: bool,
 ) -> None:
     """Export to ONNX (opset 23) and verify it against PyTorch.
@@ -48,7 +57,13 @@ def command(
     out = output or Path(f"{arch.name}-onnx")
     with Progress() as progress:
         summary = arch.export(
-            out, weights=weights, verify=not no_verify, last_only=last_only, overwrite=force, progress=progress
+            out,
+            weights=weights,
+            verify=not no_verify,
+            target=target,
+            last_only=not all_logits,
+            overwrite=force,
+            progress=progress,
         )
     echo_tables([_table(summary)], "text", None)
     checked = summary.verification
@@ -73,6 +88,7 @@ def _table(summary: ExportSummary) -> Table:
     table.rows += [(name, n, n) for name, n in summary.files.items()]
     nodes = ", ".join(f"{part} {n:,}" for part, n in summary.nodes.items())
     table.notes.append(f"nodes: {nodes}")
+    table.notes += [str(fusion) for fusion in summary.fusions]
     return table
 
 

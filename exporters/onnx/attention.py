@@ -13,7 +13,7 @@ import onnx_ir as ir
 from archspec.ops.words import Scores
 
 from .graph import Builder
-from .heads import Heads, X, apart
+from .heads import Heads, X, apart, merged
 
 
 def fused(
@@ -35,8 +35,8 @@ def fused(
 
 def with_sinks(
     g: Builder, q: Heads, k: ir.Value, v: ir.Value, kv_heads: int, added: ir.Value, scores: Scores, sinks: ir.Value
-) -> ir.Value:
-    """B H T C' where one more logit a head, `sinks` 1 H 1 1, has its share of the softmax and gives nothing.
+) -> Heads:
+    """B H T C' where one more logit a head, `sinks` (H), has its share of the softmax and gives nothing.
 
     k, v: B K S C and B K S C', the past included. added: B H T S or B 1 T S, bias and mask as numbers. The query heads that
     share a key head are more rows of its queries: keys are read once, as they lie.
@@ -49,8 +49,13 @@ def with_sinks(
         s = g.op("Mul", g.op("Tanh", g.op("Div", s, cap)), cap)
     s = g.op("Add", g.op("Reshape", s, spread), added)  # B H T S
     rows = g.op("Concat", g.op("Shape", s, end=3), g.const([1]), axis=0)
-    joined = g.op("Softmax", g.op("Concat", s, g.op("Expand", sinks, rows), axis=-1), axis=-1)
+    joined = g.op(
+        "Softmax",
+        g.op("Concat", s, g.op("Expand", g.op("Reshape", sinks, g.const([1, -1, 1, 1])), rows), axis=-1),
+        axis=-1,
+    )
     a = g.op("Slice", joined, g.const([0]), g.const([-1]), g.const([-1]))
     y = g.op("Reshape", g.op("MatMul", g.op("Reshape", a, grouped), v), spread)
-    y.metadata_props["archspec.attention"] = "explicit: sinks"
-    return y
+    packed = merged(g, y)
+    packed.metadata_props["archspec.attention"] = "explicit: sinks"
+    return Heads(packed, q.heads)

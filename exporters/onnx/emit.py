@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import onnx_ir as ir
 
@@ -11,8 +12,14 @@ from archspec.ops.head import ClassifierHead, LmHead, NoHead, PoolerHead
 from archspec.ops.model import Model
 
 from .graph import INT64, IR_VERSION, Builder, prune
+from .passes import fuse
+from .passes.fusion import Fusion
+from .precision import FP32, Precision
 from .stored import Weights
 from .words import OnnxRun, Part, slot_name, trimmed
+
+Target = Literal["onnx", "ort"]
+"""`onnx`: operators of opset 23 only. `ort`: ONNX Runtime's own fused ones where they compute the same."""
 
 #: The order of a graph's inputs; caches come after them, by layer.
 INPUTS = (
@@ -61,16 +68,20 @@ def emit(
     *,
     last_only: bool = False,
     metadata: Mapping[str, str] | None = None,
-    dtype: ir.DataType = ir.DataType.FLOAT,
+    precision: Precision = FP32,
+    target: Target = "onnx",
+    context: int | None = None,
 ) -> ir.Model:
     """One graph of a model. Milliseconds for any depth: no weight is read before the graph is written.
 
     weights: gives a stored tensor by its path (`model.tensors()`), in the shape that it is stored in.
     last_only: logits of the last position alone, B 1 V.
     metadata: goes into the file's own.
+    context: the longest run, which fused attention tabulates its angles for.
+    What was fused for `ort` is in the result's `meta["fusions"]`.
     """
-    g = Builder(model.name, dtype)
-    run, scope = OnnxRun(g, model, part, weights, last_only), Bound(model)
+    g = Builder(model.name, precision.dtype)
+    run, scope = OnnxRun(g, model, part, weights, last_only, context), Bound(model)
     memory = None
     keep = ["input_ids", "attention_mask"]
     if model.form == "encoder_decoder":
@@ -91,10 +102,15 @@ def emit(
         for slot, value in run.present.items():
             total = trimmed("total", slot)
             g.output(value, slot_name("present", slot), ["batch", slot.slot.heads, total, slot.slot.width])
+    fusions: tuple[Fusion, ...] = ()
+    if target == "ort":
+        fusions = fuse(run)
     prune(g.graph, keep)
     in_order(g.graph)
     props = dict(metadata or {})
-    return ir.Model(g.graph, ir_version=IR_VERSION, producer_name="archspec", metadata_props=props)
+    emitted = ir.Model(g.graph, ir_version=IR_VERSION, producer_name="archspec", metadata_props=props)
+    emitted.meta["fusions"] = fusions
+    return emitted
 
 
 def in_order(graph: ir.Graph) -> None:

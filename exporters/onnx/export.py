@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 import onnx_ir as ir
 
 from archspec.errors import UsageError
+from archspec.ops.head import LmHead
 from archspec.ops.model import Model
 
-from .emit import emit, parts, result
+from .emit import Target, emit, parts, result
 from .folder import MANIFEST, atomic_folder
 from .graph import OPSET
+from .passes.fusion import Fusion
+from .precision import FP32, Precision
 from .sidecar import SIDECAR, Progress, write_weights
 from .stored import Weights
 from .words import Part
@@ -35,7 +38,10 @@ LAYOUT = 1
 
 @dataclass(frozen=True)
 class ExportSummary:
-    """What an export wrote. `files`: name -> bytes. `weight_bytes`: those of the sidecar. `nodes`: a graph's, by part."""
+    """What an export wrote. `files`: name -> bytes. `weight_bytes`: those of the sidecar. `nodes`: a graph's, by part.
+
+    `fusions`: what became of the main graph's parts for the target `ort`.
+    """
 
     folder: Path
     form: str
@@ -43,6 +49,7 @@ class ExportSummary:
     weight_bytes: int
     parameters: int
     nodes: Mapping[Part, int]
+    fusions: tuple[Fusion, ...]
     verification: Verification | None
 
 
@@ -56,7 +63,9 @@ def export(
     overwrite: bool = False,
     verify: bool = True,
     module: Transformer | None = None,
-    last_only: bool = False,
+    target: Target = "onnx",
+    precision: Precision = FP32,
+    last_only: bool = True,
     companions: Sequence[Path] = (),
     progress: Progress | None = None,
 ) -> ExportSummary:
@@ -67,7 +76,9 @@ def export(
     context_length: the longest run that makes sense, for the manifest.
     overwrite: replace an earlier export.
     verify: compare with PyTorch first; `module` is the built model with these weights (made here if it is not given).
-    last_only: the cached graph gives the last position's logits alone.
+    target: operators of opset 23 only, or ONNX Runtime's fused ones where there are any.
+    precision: of the numbers in the graphs.
+    last_only: the cached graph gives the logits of each row's last token alone. `logits.onnx` gives all, always.
     companions: files that belong beside the model (`tokenizer.json`), copied.
     progress: called with what is being done and the share of it that is done.
 
@@ -79,9 +90,19 @@ def export(
     digest = hashlib.sha256(spec_yaml.encode()).hexdigest()
     metadata = {"archspec.spec": spec_yaml, "archspec.spec_sha256": digest}
     files = parts(model)
+    last_only &= isinstance(model.head, LmHead)
     with atomic_folder(out, overwrite=overwrite) as folder:
         graphs = {
-            part: emit(model, part, weights, last_only=last_only and part == "cached", metadata=metadata)
+            part: emit(
+                model,
+                part,
+                weights,
+                last_only=last_only and part == "cached",
+                metadata=metadata,
+                precision=precision,
+                target=target,
+                context=context_length,
+            )
             for part in files
         }
         weight_bytes, weights_hash = write_weights(list(graphs.values()), folder, progress)
@@ -90,7 +111,7 @@ def export(
         (folder / SPEC).write_text(spec_yaml, "utf-8")
         for companion in companions:
             _copy(companion, folder)
-        manifest = _manifest(model, graphs, digest, context_length)
+        manifest = _manifest(model, graphs, digest, context_length, target, precision)
         checked = _verified(folder, model, weights, module, progress) if verify else None
         manifest["files"] = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
         manifest["sha256"] = {SIDECAR: weights_hash, SPEC: digest} | {
@@ -106,6 +127,7 @@ def export(
         weight_bytes=weight_bytes,
         parameters=sum(t.size for t in model.tensors() if t.trained),
         nodes={part: len(graph.graph) for part, graph in graphs.items()},
+        fusions=graphs["cached" if "cached" in graphs else "logits"].meta["fusions"],
         verification=checked,
     )
 
@@ -116,7 +138,14 @@ def _copy(companion: Path, folder: Path) -> None:
     shutil.copyfile(companion, folder / companion.name)
 
 
-def _manifest(model: Model, graphs: Mapping[Part, ir.Model], digest: str, context_length: int | None) -> dict[str, Any]:
+def _manifest(
+    model: Model,
+    graphs: Mapping[Part, ir.Model],
+    digest: str,
+    context_length: int | None,
+    target: Target,
+    precision: Precision,
+) -> dict[str, Any]:
     """What a runtime needs to know, and where the folder came from."""
     _, stack = model.main
     name, _ = result(model)
@@ -128,14 +157,15 @@ def _manifest(model: Model, graphs: Mapping[Part, ir.Model], digest: str, contex
         "output": name,
         "vocab_size": stack.embedding.vocab,
         "context_length": context_length,
-        "dtype": "float32",
-        "target": "onnx",
+        "precision": precision.compute,
+        "target": target,
         "opset": OPSET,
         "graphs": {
             part: {
                 "file": parts(model)[part],
                 "inputs": [_port(v) for v in graph.graph.inputs],
                 "outputs": [_port(v) for v in graph.graph.outputs],
+                "fusions": [str(fusion) for fusion in graph.meta["fusions"]],
             }
             for part, graph in graphs.items()
         },

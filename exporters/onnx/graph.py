@@ -30,6 +30,10 @@ class Builder:
         self.memo: dict[Hashable, Any] = {}
         self.place = ""
         self.count = 0
+        #: The node before which new ones are put; None: at the end.
+        self.anchor: ir.Node | None = None
+        #: A value that passes have replaced -> what stands for it.
+        self.swapped: dict[ir.Value, ir.Value] = {}
 
     @contextmanager
     def precise(self) -> Iterator[None]:
@@ -46,14 +50,31 @@ class Builder:
         yield
         self.place = saved
 
+    @contextmanager
+    def before(self, node: ir.Node) -> Iterator[None]:
+        """Nodes made inside are put before this one, in order, and carry its place in their names."""
+        saved, self.anchor = self.anchor, node
+        with self.at(str(node.name).rpartition(node.op_type)[0]):
+            yield
+        self.anchor = saved
+
     def nodes(self, kind: str, outputs: int, *inputs: ir.Value | None, **attributes: Any) -> Sequence[ir.Value]:
-        """A node with several outputs. An input of None is one that is left out."""
+        """A node with several outputs; `kind` has its domain before it where that is not ONNX's own: `com.microsoft.MoE`.
+
+        An input of None is one that is left out.
+        """
         self.count += 1
+        domain, _, kind = kind.rpartition(".")
+        if domain:
+            self.graph.opset_imports[domain] = 1
         attrs = [ir.convenience.convert_attribute(k, v) for k, v in attributes.items()]
-        node = ir.Node("", kind, inputs, attrs, num_outputs=outputs, name=f"{self.place}{kind}_{self.count}")
+        node = ir.Node(domain, kind, inputs, attrs, num_outputs=outputs, name=f"{self.place}{kind}_{self.count}")
         for i, out in enumerate(node.outputs):
             out.name = node.name if outputs == 1 else f"{node.name}.{i}"
-        self.graph.append(node)
+        if self.anchor is None:
+            self.graph.append(node)
+        else:
+            self.graph.insert_before(self.anchor, node)
         return node.outputs
 
     def op(self, kind: str, *inputs: ir.Value | None, **attributes: Any) -> ir.Value:
@@ -98,6 +119,20 @@ class Builder:
     def number(self, x: Any) -> ir.Value:
         """A constant of the model's own type."""
         return self.const(x, self.dtype.numpy())
+
+    def swap(self, old: ir.Value, new: ir.Value) -> None:
+        """`new` stands for `old` from now on: as an input of nodes, and as an output of the graph, whose name and type it takes."""
+        if old.is_graph_output():
+            new.name, new.type, new.shape = old.name, old.type, old.shape
+            old.name = None
+        ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+        self.swapped[old] = new
+
+    def now(self, value: ir.Value) -> ir.Value:
+        """What stands for a value that may have been swapped."""
+        while value in self.swapped:
+            value = self.swapped[value]
+        return value
 
     def last(self, x: ir.Value, n: ir.Value, axis: int) -> ir.Value:
         """The last n rows of an axis; n is a vector of one number, at least 1."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import onnx_ir as ir
 
 from archspec.ops.bind import LeafRef
@@ -17,6 +19,18 @@ from .heads import X, plain
 Weights = Callable[[str], Array]
 
 
+@dataclass(frozen=True)
+class Product:
+    """x Wᵀ + b as it stands in a graph, for passes that put several into one. `weight` and `bias` are paths of stored tensors."""
+
+    x: ir.Value
+    weight: str
+    bias: str | None
+    inp: int
+    out: int
+    y: ir.Value
+
+
 class Stored:
     """The leaves of a model in a graph. `weights` gives a stored tensor by its path, as it is stored: (out, in) for a linear."""
 
@@ -25,6 +39,8 @@ class Stored:
         self.tables = {t.path for t in model.tensors() if isinstance(t.leaf, Table)}
         #: The expert whose body is being walked.
         self.expert = 0
+        #: Every linear that is neither an expert's nor the token table, in order, by its own path.
+        self.products: dict[str, Product] = {}
 
     def linear(self, x: X, w: LeafRef) -> ir.Value:
         leaf = w.leaf
@@ -35,9 +51,32 @@ class Stored:
             return self.expert_linear(x, leaf, stored, f"{w.path}.bias")
         if stored in self.tables:
             y = self.tied_linear(x, leaf, stored)
-        else:
-            y = self.g.op("MatMul", x, self.g.weight(stored, (leaf.inp, leaf.out), lambda: self.weights(stored).T))
-        return self.g.op("Add", y, self.vector(f"{w.path}.bias", (leaf.out,))) if leaf.bias else y
+            return self.g.op("Add", y, self.vector(f"{w.path}.bias", (leaf.out,))) if leaf.bias else y
+        y = self.product(x, stored, (leaf.inp, leaf.out), lambda: self.weights(stored))
+        bias = self.ties.get(f"{w.path}.bias", f"{w.path}.bias") if leaf.bias else None
+        if bias:
+            y = self.g.op("Add", y, self.vector(bias, (leaf.out,)))
+        self.products[w.path] = Product(x, stored, bias, leaf.inp, leaf.out, y)
+        return y
+
+    def product(self, x: ir.Value, name: str, shape: tuple[int, int], read: Callable[[], Array]) -> ir.Value:
+        """... I -> ... O: x times the weight `name` of this shape (I, O), which `read` gives as (O, I)."""
+        return self.g.op("MatMul", x, self.g.weight(name, shape, lambda: read().T))
+
+    def side_by_side(self, products: Sequence[Product], name: str) -> ir.Value:
+        """Several linears of one x as a single one, their results along the last axis. `name`: of the weight they make together."""
+        out = sum(p.out for p in products)
+
+        def weight() -> Array:
+            return np.concatenate([self.weights(p.weight) for p in products])
+
+        def bias() -> Array:
+            return np.concatenate([self.weights(p.bias) if p.bias else np.zeros(p.out, np.float32) for p in products])
+
+        y = self.product(products[0].x, f"{name}.weight", (products[0].inp, out), weight)
+        if not any(p.bias for p in products):
+            return y
+        return self.g.op("Add", y, self.g.weight(f"{name}.bias", (out,), bias))
 
     def expert_linear(self, x: ir.Value, leaf: Linear, weight: str, bias: str) -> ir.Value:
         """The linear of the expert whose body is being walked."""

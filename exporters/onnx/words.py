@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import onnx_ir as ir
@@ -40,16 +41,39 @@ from .stored import Stored, Weights
 Part = Literal["cached", "logits", "encoder"]
 
 
+@dataclass(frozen=True)
+class Attended:
+    """An attention as it stands in a graph, for passes that write it as another node."""
+
+    q: X
+    k: X
+    v: X
+    scores: Scores
+    #: The slots of its keys and values, where they are kept between calls.
+    cache: tuple[SlotRef, SlotRef] | None
+    sinks: LeafRef | None
+    y: X
+
+
 class OnnxRun(Stored, Words[X]):
     """One walk over a model's bodies, which leaves a graph.
 
     `weights` gives a stored tensor by its path, as it is stored: (out, in) for a linear. `part` says what the graph is for:
     `cached` takes the past and gives the present, `logits` sees whole sequences, `encoder` gives what `once` keeps.
+    `context`: the longest run, for tables by position; None: there is no telling.
     """
 
-    def __init__(self, builder: Builder, model: Model, part: Part, weights: Weights, last_only: bool = False) -> None:
+    def __init__(
+        self,
+        builder: Builder,
+        model: Model,
+        part: Part,
+        weights: Weights,
+        last_only: bool = False,
+        context: int | None = None,
+    ) -> None:
         super().__init__(builder, model, weights)
-        self.part, self.last_only = part, last_only
+        self.part, self.last_only, self.context = part, last_only, context
         self.places = Places(builder, cached=part == "cached")
         #: Slot -> its value after this call, in order.
         self.present: dict[SlotRef, ir.Value] = {}
@@ -58,6 +82,10 @@ class OnnxRun(Stored, Words[X]):
         self.trimming: dict[int, SlotRef] = {}
         #: Experts chosen -> by what rule, among how many.
         self.routings: dict[ir.Value, tuple[Routing, int]] = {}
+        #: Every attention, in order, by the place it stands in.
+        self.attended: list[Attended] = []
+        #: Heads that were turned -> what was turned, and how.
+        self.turned: dict[X, tuple[Heads, Rope]] = {}
         #: Values whose keys stand on another stream than the queries that look at them.
         self.crossed: set[X] = set()
 
@@ -159,8 +187,9 @@ class OnnxRun(Stored, Words[X]):
         tables = rotations.turns(self.g, plain(positions), rope)
         form = {"interleaved": int(rope.interleaved), "rotary_embedding_dim": rope.dim}
         if isinstance(x, Heads):
-            packed = self.g.op("RotaryEmbedding", x.packed, *tables, num_heads=x.heads, **form)
-            return Heads(packed, x.heads)
+            turned = Heads(self.g.op("RotaryEmbedding", x.packed, *tables, num_heads=x.heads, **form), x.heads)
+            self.turned[turned] = x, rope
+            return turned
         return self.g.op("RotaryEmbedding", x, *tables, **form)
 
     def temper(self, x: X, positions: X, temperature: Temperature) -> X:
@@ -220,7 +249,15 @@ class OnnxRun(Stored, Words[X]):
         table: LeafRef | None = None,
         sinks: LeafRef | None = None,
     ) -> X:
-        g, slots = self.g, cache if cache and self.part == "cached" else ()
+        slots = cache if cache and self.part == "cached" else None
+        y = self.scored(q, k, v, scores, slots or (), table, sinks)
+        self.attended.append(Attended(q, k, v, scores, slots, sinks, y))
+        return y
+
+    def scored(
+        self, q: X, k: X, v: X, scores: Scores, slots: Sequence[SlotRef], table: LeafRef | None, sinks: LeafRef | None
+    ) -> X:
+        g = self.g
         past = [self.past(slot) for slot in slots]
         see = self.mask(scores.mask, "tokens" if k in self.crossed else scores.mask.keys)
         bias = self.bias(see, scores, table)
@@ -229,7 +266,7 @@ class OnnxRun(Stored, Words[X]):
             assert isinstance(k, Heads)
             keys, values = (self.extended(x, slot) for x, slot in zip((k, v), slots or (None, None), strict=True))
             added = biases.biased(g, see, g.number(0.0) if bias is None else bias)
-            logits = self.vector(sinks.path, (1, q.heads, 1, 1))
+            logits = self.vector(sinks.path, (q.heads,))
             return attention.with_sinks(g, q, keys, values, k.heads, added, scores, logits)
         seen = see if bias is None else biases.biased(g, see, bias)
         out, present = attention.fused(g, q, k, v, seen, scores, past)
@@ -284,7 +321,7 @@ class OnnxRun(Stored, Words[X]):
     # ---- the ends of a model
 
     def wanted(self, x: X) -> ir.Value:
-        return self.g.last(plain(x), self.g.const([1]), 1) if self.last_only else plain(x)
+        return self.places.last_token(plain(x)) if self.last_only else plain(x)
 
     def pool(self, x: X, kind: Pool, stream: Stream) -> ir.Value:
         """Every kind is a weighted sum over tokens."""

@@ -1,0 +1,23 @@
+"""From operators of opset 23 to the fused ones of ONNX Runtime (`com.microsoft`), on a graph that is finished.
+
+A pass works from what the words left behind about the graph (`OnnxRun.attended`, `products`, …), not from patterns of nodes. What
+it cannot fuse stays in the standard form, and it says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..words import OnnxRun
+from .fusion import Fusion
+from .grouped_query import fuse_attention
+from .packed import pack_products
+
+#: In this order: a product is packed before what reads it is fused.
+PASSES: tuple[Callable[[OnnxRun], Fusion | None], ...] = (pack_products, fuse_attention)
+
+
+def fuse(run: OnnxRun) -> tuple[Fusion, ...]:
+    """Run every pass over a finished graph. What each did; nothing of passes that found nothing to look at."""
+    done = (apply(run) for apply in PASSES)
+    return tuple(fusion for fusion in done if fusion)
