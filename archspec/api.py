@@ -166,12 +166,13 @@ class Arch:
         from tempfile import TemporaryDirectory
 
         from archspec.exporters.onnx.export import export
+        from archspec.exporters.onnx.weights import matrix_rows
 
         module = module or self.build(weights=weights, dtype="float32")
         with TemporaryDirectory() as beside:
             return export(
                 self.model,
-                lambda path: module.tensor(path).detach().float().numpy(),
+                lambda path, *rows: matrix_rows(module.tensor(path).detach().float().numpy(), *rows),
                 self.show(),
                 Path(out),
                 context_length=self.spec.context_length,

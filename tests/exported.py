@@ -14,6 +14,7 @@ from archspec.compiler.compile import finish
 from archspec.compiler.resolve import resolve_text
 from archspec.compiler.show import show
 from archspec.exporters.onnx.export import export
+from archspec.exporters.onnx.weights import matrix_rows
 from archspec.exporters.runtime.session import Step
 from archspec.exporters.torch.module import Transformer, build
 
@@ -54,8 +55,8 @@ def exported(text: str, folder: Path, *overrides: str) -> Exported:
             if parameter.dim() == 2:
                 parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.3)
 
-    def weights(path: str) -> np.ndarray[Any, Any]:
-        array: np.ndarray[Any, Any] = module.tensor(path).detach().numpy()
+    def weights(path: str, start: int = 0, stop: int | None = None) -> np.ndarray[Any, Any]:
+        array: np.ndarray[Any, Any] = matrix_rows(module.tensor(path).detach().numpy(), start, stop)
         return array
 
     export(compiled.model, weights, show(compiled.spec), folder, verify=False)

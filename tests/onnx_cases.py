@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from archspec.exporters.onnx.emit import by_token, parts, result
 from archspec.exporters.onnx.export import export
 from archspec.exporters.onnx.graph import Array
 from archspec.exporters.onnx.verify import Case, Graph, reference, request, stepped
+from archspec.exporters.onnx.weights import matrix_rows
 from archspec.exporters.torch.module import Transformer, build
 from archspec.ops.model import Model
 
@@ -67,7 +69,7 @@ class Exported:
     def stepped(self, feed: dict[str, Array], cuts: tuple[int, ...]) -> tuple[Array, list[int]]:
         if self.model.form == "encoder_decoder":
             feed = feed | self.graph("encoder").run(feed)
-        return stepped(self.graph("cached"), feed, cuts, result(self.model)[0])
+        return stepped(self.graph("cached"), feed, cuts)
 
     def difference(self, got: Array, want: Array, feed: dict[str, Array]) -> float:
         """The largest one, padding aside; not finite anywhere is infinite."""
@@ -89,14 +91,37 @@ def exported(name: str, *overrides: str, last_only: bool = False) -> Exported:
     return Exported(model, folder, module, exact.eval())
 
 
+def by_hand(graph: Graph, feed: dict[str, Array], cuts: tuple[int, ...], keep: Callable[[str], int | None]) -> Array:
+    """A text read in pieces with plain numpy, as a user would; `keep`: of a cache with that dimension so many rows."""
+    batch, start = len(feed["input_ids"]), 0
+    pieces = []
+    past = {n: np.zeros((batch, s[1], 0, s[3]), np.float32) for n, s in graph.inputs.items() if n.startswith("past.")}
+    for n in cuts:
+        end = start + n
+        piece = {**feed, **past, "attention_mask": feed["attention_mask"][:, :end]}
+        piece |= {name: feed[name][:, start:end] for name in ("input_ids", "token_type_ids")}
+        out = graph.run(piece)
+        pieces.append(out["logits"])
+        for name in past:
+            rows, present = keep(str(graph.inputs[name][2])), out[name.replace("past", "present", 1)]
+            past[name] = present if rows is None else present[:, :, -rows:]
+        start = end
+    return np.concatenate(pieces, 1)
+
+
+def rows_of(dimension: str) -> int | None:
+    """What a cache's third dimension says about the rows that are needed: of `past_4` four."""
+    return int(dimension.partition("_")[2]) if "_" in dimension else None
+
+
 def stored(module: Transformer):  # type: ignore[no-untyped-def]
     """The weights of a module, as an export reads them."""
-    return lambda path: module.tensor(path).detach().numpy()
+    return lambda path, *rows: matrix_rows(module.tensor(path).detach().numpy(), *rows)
 
 
 def write(out: Path, *, overwrite: bool = False, fill: float | None = None) -> None:
     """An export of the tiny GPT-2, or of one whose every weight is `fill`."""
     model = tiny("gpt2")
     weights = stored(random_module(model))
-    filled = weights if fill is None else lambda path: np.full_like(weights(path), fill)
+    filled = weights if fill is None else lambda *rows: np.full_like(weights(*rows), fill)
     export(model, filled, "x: 1\n", out, overwrite=overwrite, verify=False)

@@ -94,7 +94,7 @@ def test_the_manifest_says_what_is_there() -> None:
     manifest = json.loads((e.folder / "archspec.json").read_text())
     assert sorted([*manifest["files"], "archspec.json"]) == sorted(os.listdir(e.folder))
     assert (manifest["form"], manifest["head"], manifest["output"]) == ("decoder", "lm", "logits")
-    assert (manifest["vocab_size"], manifest["dtype"], manifest["verification"]) == (61, "float32", None)
+    assert (manifest["vocab_size"], manifest["precision"], manifest["verification"]) == (61, "fp32", None)
     assert manifest["parameters"] == sum(t.size for t in e.model.tensors())
     cached = manifest["graphs"]["cached"]
     assert cached["file"] == "model.onnx"

@@ -48,6 +48,7 @@ DEFAULT_MOST = 128
     type=click.IntRange(min=1),
     help="Stop after so many.  [default: 128, or what the context leaves]",
 )
+@click.option("--slide", is_flag=True, help="At the context's end drop the first half of the text and go on.")
 @click.option("--temperature", type=float, default=0.0, show_default=True, help="0 is greedy.")
 @click.option("--top-k", type=int, help="Sample from the k likeliest tokens.")
 @click.option("--top-p", type=float, help="Sample from the smallest set of tokens that reaches this probability.")
@@ -68,7 +69,7 @@ DEFAULT_MOST = 128
 def command(
     folder: Path, prompt: str | None, chat: str | None, system: str | None, ids: str | None, fill: str | None,
     embed: tuple[str, ...], classify: str | None, source: str | None, start: int | None, max_new_tokens: int | None,
-    temperature: float, top_k: int | None, top_p: float | None, seed: int | None, device: str, threads: int | None,
+    slide: bool, temperature: float, top_k: int | None, top_p: float | None, seed: int | None, device: str, threads: int | None,
     check: bool, as_json: bool, stats: bool,
 ) -> None:  # fmt: skip
     """Run an exported FOLDER on ONNX Runtime: generate after a PROMPT (`-` reads stdin), chat, fill masks, embed.
@@ -97,10 +98,11 @@ def command(
     elif task == "--ids" and not runtime.generates:
         _read(runtime, _numbers(ids or "", "--ids"), [_numbers(source, "--source")] if source else None, as_json)
     elif task in ("--ids", "--source"):
-        _tokens(runtime, ids, source, start, sampling, max_new_tokens, as_json, stats)
+        _tokens(runtime, ids, source, start, sampling, max_new_tokens, slide, as_json, stats)
     else:
         text = sys.stdin.read() if prompt == "-" else prompt or ""
-        _text(runtime, _messages(chat, system) if chat is not None else text, sampling, max_new_tokens, as_json, stats)
+        asked = _messages(chat, system) if chat is not None else text
+        _text(runtime, asked, sampling, max_new_tokens, slide, as_json, stats)
 
 
 def _task(given: dict[str, object]) -> str:
@@ -131,23 +133,25 @@ def _most(runtime: Runtime, asked: int | None, prompt: int) -> int:
     return asked or (DEFAULT_MOST if room is None else max(1, min(DEFAULT_MOST, room)))
 
 
-def _text(runtime: Runtime, asked: Any, sampling: Any, most: int | None, as_json: bool, stats: bool) -> None:
+def _text(
+    runtime: Runtime, asked: Any, sampling: Any, most: int | None, slide: bool, as_json: bool, stats: bool
+) -> None:
     words = runtime.text
     beside = runtime.form == "encoder_decoder"  # the answer begins with one token, and the prompt is the source
     prompt = 1 if beside else len(words.encode(asked) if isinstance(asked, str) else words.encode_chat(asked))
-    pieces = runtime.write(asked, sampling=sampling, max_new_tokens=_most(runtime, most, prompt))
+    pieces = runtime.write(asked, sampling=sampling, max_new_tokens=_most(runtime, most, prompt), slide=slide)
     _tell(pieces, (lambda text: {"text": text}) if as_json else None, stats)
 
 
 def _tokens(
-    runtime: Runtime, ids: str | None, source: str | None, start: int | None, sampling: Any, most: int | None,
+    runtime: Runtime, ids: str | None, source: str | None, start: int | None, sampling: Any, most: int | None, slide: bool,
     as_json: bool, stats: bool,
 ) -> None:  # fmt: skip
     prompt = _numbers(ids, "--ids") if ids else None
     steps = runtime.generate(
         [prompt] if prompt else None, source=[_numbers(source, "--source")] if source else None, decoder_start=start,
         max_new_tokens=_most(runtime, most, len(prompt or [0])), temperature=sampling.temperature, top_k=sampling.top_k,
-        top_p=sampling.top_p, seed=sampling.seed,
+        top_p=sampling.top_p, seed=sampling.seed, slide=slide,
     )  # fmt: skip
     made = (str(token) for step in steps for token in step.tokens if token is not None)
     pieces = (("," if i else "") + token for i, token in enumerate(made))

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Literal
 
-from .base import Children, Op, Tensor, tensors
+from .base import Children, Op, Tensor, tensors, walk
 from .block import Stack
 from .head import Head, LmHead
+from .rotary import Dynamic, LongRope
 from .words import Scope, V, Words
 
 Form = Literal["decoder", "encoder", "encoder_decoder"]
@@ -69,6 +70,12 @@ class Model(Op):
     def tensors(self) -> Iterator[Tensor]:
         """Every stored tensor once, in order: what a weights file holds."""
         return (t for t in tensors(self) if t.path not in self.ties)
+
+    @cached_property
+    def grows(self) -> bool:
+        """Do angles depend on how long a text is so far? Then a text read in pieces is another one than as a whole."""
+        ropes = (getattr(op, "rope", None) for _, op, _ in walk(self))
+        return any(rope is not None and isinstance(rope.scaling, Dynamic | LongRope) for rope in ropes)
 
     def encode(self, t: Words[V], w: Scope, source: V) -> V:
         """B M -> B M D: the encoder's output, which the decoder reads."""

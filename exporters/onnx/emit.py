@@ -15,7 +15,7 @@ from .graph import INT64, IR_VERSION, Builder, prune
 from .passes import fuse
 from .passes.fusion import Fusion
 from .precision import FP32, Precision
-from .stored import Weights
+from .weights import Weights
 from .words import OnnxRun, Part, slot_name, trimmed
 
 Target = Literal["onnx", "ort"]

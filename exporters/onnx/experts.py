@@ -15,45 +15,26 @@ import onnx_ir as ir
 
 from archspec.ops.words import Routing
 
-from .graph import Array, Builder
-
-
-class Stacked:
-    """A tensor stacked over experts, which is read once for all of them and dropped after the last."""
-
-    def __init__(self, read: Callable[[], Array], experts: int) -> None:
-        self.read, self.experts = read, experts
-        self.array: Array | None = None
-        self.left = 0
-
-    def of(self, expert: int) -> Array:
-        """One expert's, as it is stored."""
-        if self.array is None:
-            self.array, self.left = self.read(), self.experts
-        one: Array = self.array[expert]
-        self.left -= 1
-        if not self.left:
-            self.array = None
-        return one
+from .graph import Builder
+from .weights import Reader
 
 
 def weights_of(
-    g: Builder, name: str, experts: int, shape: tuple[int, ...], read: Callable[[], Array], turned: bool = False
+    g: Builder, name: str, experts: int, shape: tuple[int, ...], read: Reader, turned: bool = False
 ) -> list[ir.Value]:
     """An initializer for each expert, `{name}.{e}`: a slice of one for all of them would be a second copy in memory.
 
-    read: gives all experts' at once; `turned`: they are (out, in) and the graph wants (in, out).
+    read: gives rows of all experts' matrices, one below the other, or of their vectors; `turned`: as in `Builder.weight`.
     """
 
-    def make() -> list[ir.Value]:
-        stack = Stacked(read, experts)
-        return [g.weight(f"{name}.{e}", shape, lambda e=e: _t(stack.of(e), turned)) for e in range(experts)]  # type: ignore[misc]
+    def one(expert: int) -> ir.Value:
+        at = f"{name}.{expert}"
+        if len(shape) == 1:
+            return g.weight(at, shape, lambda a, b: read(expert, expert + 1)[0, a:b])
+        first = expert * shape[-1 if turned else 0]
+        return g.weight(at, shape, lambda a, b: read(first + a, first + b), turned=turned)
 
-    return g.once(("experts", name), make)
-
-
-def _t(array: Array, turned: bool) -> Array:
-    return array.T if turned else array
+    return g.once(("experts", name), lambda: [one(e) for e in range(experts)])
 
 
 def routed(g: Builder, logits: ir.Value, bias: ir.Value | None, r: Routing, experts: int) -> tuple[ir.Value, ir.Value]:

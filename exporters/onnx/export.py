@@ -23,7 +23,7 @@ from .graph import OPSET
 from .passes.fusion import Fusion
 from .precision import FP32, Precision
 from .sidecar import SIDECAR, Progress, write_weights
-from .stored import Weights
+from .weights import Weights
 from .words import Part
 
 if TYPE_CHECKING:

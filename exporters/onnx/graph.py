@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import onnx_ir as ir
 
+from .weights import Array as Array
+from .weights import Reader, Reading, Streamed
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Array = np.ndarray[Any, Any]
 Made = TypeVar("Made")
 
 #: Opset 23 is the first with attention, rotation and RMS norms, and the last that ONNX Runtime runs at full speed.
@@ -96,19 +98,26 @@ class Builder:
         value.name, value.type, value.shape = name, ir.TensorType(self.dtype), ir.Shape(shape)
         self.graph.outputs.append(value)
 
-    def weight(self, name: str, shape: Sequence[int], read: Callable[[], Array]) -> ir.Value:
-        """A stored tensor of the model, once for each name. `read` gives it when the file is written, and not before."""
+    def weight(self, name: str, shape: Sequence[int], read: Reader, *, turned: bool = False) -> ir.Value:
+        """A stored tensor of the model, once for each name. `read` gives rows of it when the file is written, and not before.
 
-        def make() -> ir.Value:
-            dtype, numpy_dtype = self.dtype, self.dtype.numpy()
+        turned: `read` gives rows of its transpose.
+        """
+        reading = Reading(shape[-1 if turned else 0], lambda start, stop: (read(start, stop),), turned)
+        return self.weights([(name, self.dtype, shape)], reading)[0]
 
-            def tensor() -> ir.TensorProtocol:
-                return ir.Tensor(np.ascontiguousarray(read(), numpy_dtype), name=name)
+    def weights(
+        self, tensors: Sequence[tuple[str, ir.DataType, Sequence[int]]], reading: Reading
+    ) -> Sequence[ir.Value]:
+        """Stored tensors (name, type, shape) that are made together, once for each name of the first."""
 
-            lazy = ir.LazyTensor(tensor, dtype=dtype, shape=ir.Shape(shape), name=name)
-            return self._initializer(name, lazy)
+        def make() -> Sequence[ir.Value]:
+            return [
+                self._initializer(name, Streamed(name, dtype, shape, reading, i))
+                for i, (name, dtype, shape) in enumerate(tensors)
+            ]
 
-        return self.once(("weight", name), make)
+        return self.once(("weight", tensors[0][0]), make)
 
     def const(self, array: Any, dtype: Any = np.int64) -> ir.Value:
         """A constant inside the graph, once for each content."""

@@ -9,6 +9,9 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 
+from .ahead import pieces
+from .weights import Streamed
+
 SIDECAR = "model.onnx.data"
 #: A large tensor starts on a page, so that it can be mapped; a small one on a vector register's width.
 PAGE, LINE, LARGE = 4096, 64, 1 << 20
@@ -22,7 +25,7 @@ def weights_of(models: Sequence[ir.Model]) -> dict[str, list[ir.Value]]:
     named: dict[str, list[ir.Value]] = {}
     for model in models:
         for name, value in model.graph.initializers.items():
-            if isinstance(value.const_value, ir.LazyTensor):
+            if isinstance(value.const_value, Streamed):
                 named.setdefault(name, []).append(value)
     return named
 
@@ -40,24 +43,36 @@ def layout(sizes: Sequence[int]) -> tuple[list[int], int]:
 def write_weights(models: Sequence[ir.Model], folder: Path, progress: Progress) -> tuple[int, str]:
     """Write the weights of all graphs to one file, and leave references to it in them.
 
-    Returns the bytes written and their SHA-256.
-
-    A tensor is read when its turn comes and dropped after it: one is in memory at a time.
+    Returns the bytes written and their SHA-256. No weight is read before its turn comes, or kept after it.
     """
     named = weights_of(models)
-    starts, total = layout([values[0].const_value.nbytes for values in named.values()])  # type: ignore[union-attr]
-    digest = hashlib.sha256()
+    tensors = [stored(values[0]) for values in named.values()]
+    starts, total = layout([tensor.nbytes for tensor in tensors])
+    digest, at = hashlib.sha256(), 0
     with (folder / SIDECAR).open("wb") as file:
-        for start, (name, values) in zip(starts, named.items(), strict=True):
-            tensor = values[0].const_value
-            assert tensor is not None
-            array = tensor.numpy()
-            for piece in (bytes(start - file.tell()), array.reshape(-1).view(np.uint8).data):
-                file.write(piece)
-                digest.update(piece)
-            for value in values:
-                value.const_value = ir.ExternalTensor(
-                    SIDECAR, start, tensor.nbytes, tensor.dtype, shape=ir.Shape(array.shape), name=name, base_dir=folder
-                )
-            progress("weights", (start + tensor.nbytes) / total)
+        for i, piece in pieces(tensors):
+            gap = bytes(max(0, starts[i] - at))
+            data = piece.reshape(-1).view(np.uint8).data
+            for part in (gap, data):
+                file.write(part)
+                digest.update(part)
+                at += len(part)
+            progress("weights", at / total)
+    for start, values in zip(starts, named.values(), strict=True):
+        refer(values, start, folder)
     return total, digest.hexdigest()
+
+
+def stored(value: ir.Value) -> Streamed:
+    """What an initializer holds before it is written."""
+    assert isinstance(value.const_value, Streamed)
+    return value.const_value
+
+
+def refer(values: Sequence[ir.Value], start: int, folder: Path) -> None:
+    """Make initializers references to their place in the file."""
+    for value in values:
+        tensor = stored(value)
+        value.const_value = ir.ExternalTensor(
+            SIDECAR, start, tensor.nbytes, tensor.dtype, shape=tensor.shape, name=str(tensor.name), base_dir=folder
+        )

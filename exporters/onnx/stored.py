@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +15,7 @@ from archspec.ops.model import Model
 from . import experts
 from .graph import Array, Builder
 from .heads import X, plain
-
-Weights = Callable[[str], Array]
+from .weights import Reader, Weights, beside, whole
 
 
 @dataclass(frozen=True)
@@ -52,43 +51,45 @@ class Stored:
         if stored in self.tables:
             y = self.tied_linear(x, leaf, stored)
             return self.g.op("Add", y, self.vector(f"{w.path}.bias", (leaf.out,))) if leaf.bias else y
-        y = self.product(x, stored, (leaf.inp, leaf.out), lambda: self.weights(stored))
+        y = self.product(x, stored, (leaf.inp, leaf.out), self.rows(stored))
         bias = self.ties.get(f"{w.path}.bias", f"{w.path}.bias") if leaf.bias else None
         if bias:
             y = self.g.op("Add", y, self.vector(bias, (leaf.out,)))
         self.products[w.path] = Product(x, stored, bias, leaf.inp, leaf.out, y)
         return y
 
-    def product(self, x: ir.Value, name: str, shape: tuple[int, int], read: Callable[[], Array]) -> ir.Value:
-        """... I -> ... O: x times the weight `name` of this shape (I, O), which `read` gives as (O, I)."""
-        return self.g.op("MatMul", x, self.g.weight(name, shape, lambda: read().T))
+    def rows(self, path: str) -> Reader:
+        """A stored tensor, as it is stored."""
+        return lambda start, stop: self.weights(path, start, stop)
+
+    def product(self, x: ir.Value, name: str, shape: tuple[int, int], read: Reader) -> ir.Value:
+        """... I -> ... O: x times the weight `name` of this shape (I, O), of which `read` gives rows as (O, I)."""
+        return self.g.op("MatMul", x, self.g.weight(name, shape, read, turned=True))
 
     def side_by_side(self, products: Sequence[Product], name: str) -> ir.Value:
         """Several linears of one x as a single one, their results along the last axis. `name`: of the weight they make together."""
         out = sum(p.out for p in products)
 
-        def weight() -> Array:
-            return np.concatenate([self.weights(p.weight) for p in products])
-
         def bias() -> Array:
             return np.concatenate([self.weights(p.bias) if p.bias else np.zeros(p.out, np.float32) for p in products])
 
+        weight = beside([(p.out, self.rows(p.weight)) for p in products])
         y = self.product(products[0].x, f"{name}.weight", (products[0].inp, out), weight)
         if not any(p.bias for p in products):
             return y
-        return self.g.op("Add", y, self.g.weight(f"{name}.bias", (out,), bias))
+        return self.g.op("Add", y, self.g.weight(f"{name}.bias", (out,), whole(bias)))
 
     def expert_linear(self, x: ir.Value, leaf: Linear, weight: str, bias: str) -> ir.Value:
         """The linear of the expert whose body is being walked."""
         assert leaf.experts is not None
         stored, n = self.ties.get(bias, bias), leaf.experts
         matrices = experts.weights_of(
-            self.g, weight, n, (leaf.inp, leaf.out), lambda: self.weights(weight), turned=True
+            self.g, weight, n, (leaf.inp, leaf.out), self.rows(weight), turned=True
         )
         y = self.g.op("MatMul", x, matrices[self.expert])
         if not leaf.bias:
             return y
-        vectors = experts.weights_of(self.g, stored, n, (leaf.out,), lambda: self.weights(stored))
+        vectors = experts.weights_of(self.g, stored, n, (leaf.out,), self.rows(stored))
         return self.g.op("Add", y, vectors[self.expert])
 
     def tied_linear(self, x: ir.Value, leaf: Linear, table: str) -> ir.Value:
@@ -99,12 +100,12 @@ class Stored:
         return g.op("Reshape", y, g.op("Concat", g.op("Shape", x, start=0, end=-1), g.const([leaf.out]), axis=0))
 
     def table(self, path: str, rows: int, width: int) -> ir.Value:
-        return self.g.weight(path, (rows, width), lambda: self.weights(path))
+        return self.g.weight(path, (rows, width), self.rows(path))
 
     def vector(self, path: str, shape: tuple[int, ...], shift: float = 0.0) -> ir.Value:
         """A vector by its path; what is stored is shift + w."""
         stored = self.ties.get(path, path)
-        return self.g.weight(stored, shape, lambda: self.weights(stored).reshape(shape) + shift)
+        return self.g.weight(stored, shape, whole(lambda: self.weights(stored).reshape(shape) + shift))
 
     def embedding(self, ids: X, w: LeafRef, offset: int = 0) -> ir.Value:
         leaf, path = w.leaf, f"{w.path}.weight"

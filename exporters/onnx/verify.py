@@ -15,6 +15,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 from torch import Tensor
 
 from archspec.errors import VerificationError
+from archspec.exporters.runtime.decode import Decoding, host
 from archspec.exporters.runtime.options import session_options
 from archspec.exporters.torch.cache import GrowingCache
 from archspec.exporters.torch.module import Transformer, build
@@ -22,12 +23,11 @@ from archspec.ops.attention import Attention
 from archspec.ops.base import walk
 from archspec.ops.embedding import LearnedPositions
 from archspec.ops.model import Model
-from archspec.ops.rotary import Dynamic, LongRope
 
 from .choices import untouched, watched
 from .emit import by_token, parts, result
 from .graph import Array
-from .stored import Weights
+from .weights import Weights
 
 #: The share of the outputs' spread that two ways of adding float32 numbers may differ by; what is read off a wrong equation
 #: is larger by orders (GELU by tanh instead of erf: some 1e-3).
@@ -50,6 +50,9 @@ class Case:
     padded: bool
     source: int
 
+
+#: Inputs that are new in every call.
+_OF_A_CALL = ("input_ids", "attention_mask", "token_type_ids")
 
 CASES = (Case(1, (1,), False, 1), Case(2, (4, 1, 2), True, 11), Case(3, (25, 7, 1), False, 5))
 
@@ -80,7 +83,7 @@ def verify(folder: Path, model: Model, module: Transformer, cases: Sequence[Case
     with _evaluating(module):
         wanted = [_wanted(module, r) for r in requests]
         in_pieces = wanted
-        if "cached" in files and growing(model):
+        if "cached" in files and model.grows:
             in_pieces = [_wanted(module, r, case.cuts) for case, r in zip(shortened, requests, strict=True)]
     spread = np.std(np.concatenate([want.ravel() for want, _ in wanted]))
     sofar = _Worst(max(FLOOR, TOLERANCE * float(spread)))
@@ -91,7 +94,7 @@ def verify(folder: Path, model: Model, module: Transformer, cases: Sequence[Case
     if "cached" in files:
         cached = Graph(folder / files["cached"])
         for case, r, cross, (want, clear) in zip(shortened, requests, crossed, in_pieces, strict=True):
-            got, columns = stepped(cached, r | cross, case.cuts, result(model)[0])
+            got, columns = stepped(cached, r | cross, case.cuts)
             what = f"{files['cached']}, read in pieces of {case.cuts}"
             sofar.compare(what, got, want[:, columns], clear[:, columns])
     whole = Graph(folder / files["logits"])
@@ -136,25 +139,19 @@ class Graph:
         return dict(zip(self.outputs, values, strict=True))
 
 
-def stepped(graph: Graph, feed: Mapping[str, Array], cuts: Sequence[int], output: str) -> tuple[Array, list[int]]:
-    """A text read in pieces, and the columns that came out of it. Trimmed caches keep what their name says."""
-    batch, start = len(feed["input_ids"]), 0
+def stepped(graph: Graph, feed: Mapping[str, Array], cuts: Sequence[int]) -> tuple[Array, list[int]]:
+    """A text read in pieces as a runtime does it, and the columns that came out of it."""
+    fixed = {name: host(value) for name, value in feed.items() if name in graph.inputs and name not in _OF_A_CALL}
+    state = Decoding(graph.session, "cpu", len(feed["input_ids"]), fixed, room=sum(cuts))
     pieces: list[Array] = []
     columns: list[int] = []
-    past = {
-        name: np.zeros((batch, shape[1], 0, shape[3]), np.float32)
-        for name, shape in graph.inputs.items()
-        if name.startswith("past.")
-    }
+    start = 0
     for n in cuts:
         end = start + n
-        piece: dict[str, Array] = {**feed, **past, "attention_mask": feed["attention_mask"][:, :end]}
-        for name in ("input_ids", "token_type_ids"):
-            piece[name] = feed[name][:, start:end]
-        out = graph.run(piece)
-        pieces.append(out[output])
-        columns += range(end - out[output].shape[1], end)
-        past = {name: _kept(out[name.replace("past", "present", 1)], graph.inputs[name][2]) for name in past}
+        types = feed["token_type_ids"][:, start:end]
+        out = state.step(feed["input_ids"][:, start:end], feed["attention_mask"][:, start:end], types).copy()
+        pieces.append(out)
+        columns += range(end - out.shape[1], end)
         start = end
     return np.concatenate(pieces, 1), columns
 
@@ -206,12 +203,6 @@ def reference(module: Transformer, feed: Mapping[str, Array], cuts: Sequence[int
     return out
 
 
-def growing(model: Model) -> bool:
-    """Do angles depend on how long a sequence is so far? Then a text in pieces is another one than the text as a whole."""
-    ropes = (getattr(op, "rope", None) for _, op, _ in walk(model))
-    return any(rope is not None and isinstance(rope.scaling, Dynamic | LongRope) for rope in ropes)
-
-
 def loaded(model: Model, weights: Weights) -> Transformer:
     """The built model in float32, on the memory that `weights` gives where that is float32 already."""
     module = build(model, device="meta", dtype="float32")
@@ -254,12 +245,6 @@ def _mask(batch: int, length: int, padded: bool, left: bool) -> Array:
     if padded and length > 2:
         mask[-1, slice(None, 2) if left else slice(-2, None)] = 0
     return mask
-
-
-def _kept(present: Array, dimension: str) -> Array:
-    """The rows of a cache that go on to the next call: of `past_4` four."""
-    _, _, rows = dimension.partition("_")
-    return present[:, :, -int(rows) :] if rows else present
 
 
 def _shortened(case: Case, model: Model) -> Case:

@@ -36,7 +36,8 @@ from .activations import activated, blended, xielu
 from .graph import INT64, Builder
 from .heads import Heads, X, apart, plain
 from .places import Places, allowed
-from .stored import Stored, Weights
+from .stored import Stored
+from .weights import Weights
 
 Part = Literal["cached", "logits", "encoder"]
 
@@ -234,7 +235,7 @@ class OnnxRun(Stored, Words[X]):
                 assert isinstance(table.leaf, Table)
                 path = f"{table.path}.weight"
                 stored, shape = self.ties.get(path, path), (table.leaf.width, count)
-                turned = self.g.weight(stored, shape, lambda: self.weights(stored).T)
+                turned = self.g.weight(stored, shape, self.rows(stored), turned=True)
                 return biases.bucketed(self.g, see, bias, turned)
         return None
 

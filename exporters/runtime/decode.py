@@ -1,7 +1,6 @@
-"""Step by step through a text on ONNX Runtime, with the cache held where the model runs.
+"""Step by step through a text on ONNX Runtime, with the caches held where the model runs.
 
-What one step gives as `present.*` the next one takes as `past.*`: the same ONNX Runtime values, bound and never copied to
-numpy. Letters: B rows, T new tokens of a call, P past columns, S = P + T.
+Letters: B rows of a batch, T new tokens of a call, V vocabulary.
 """
 
 from __future__ import annotations
@@ -15,27 +14,15 @@ from numpy.typing import NDArray
 
 from archspec.errors import ArchspecError
 
+from .cache import Buffer, Growing, Value, place, ports
 from .device import ORT_ERRORS
 
 Array = NDArray[Any]
-Value = Any  # onnxruntime.OrtValue; the package has no types
-
-_NUMPY: Mapping[str, type[np.generic]] = {
-    "tensor(float)": np.float32,
-    "tensor(float16)": np.float16,
-    "tensor(double)": np.float64,
-}
+Integers = NDArray[np.int64]
 
 
 class RunError(ArchspecError):
     """ONNX Runtime could not compute a step: out of memory, or numbers that the graph does not take."""
-
-
-def element(kind: str) -> type[np.generic]:
-    """The numpy type of a graph's `tensor(...)`. Raises ArchspecError for one that numpy does not have."""
-    if kind not in _NUMPY:
-        raise ArchspecError(f"the graph holds {kind}, which this runtime cannot read")
-    return _NUMPY[kind]
 
 
 def host(array: Array) -> Value:
@@ -52,66 +39,118 @@ def run_bound(
         binding.bind_ortvalue_input(name, value)
     for name, device in outputs.items():
         binding.bind_output(name, device)
+    _run(session, binding)
+    return dict(zip(outputs, binding.get_outputs(), strict=True))
+
+
+def _run(session: onnxruntime.InferenceSession, binding: Any) -> None:
     try:
         session.run_with_iobinding(binding)
     except ORT_ERRORS as error:
         raise RunError(f"ONNX Runtime failed: {str(error).splitlines()[0]}") from error
-    return dict(zip(outputs, binding.get_outputs(), strict=True))
 
 
 class Decoding:
     """The state of one batch in the making: its mask and its caches. Dropping the object frees them.
 
-    `fixed` are inputs that stay as they are: the encoder's keys and values, the source's mask, the prefix lengths.
+    fixed: inputs that stay as they are: the encoder's keys and values, the source's mask, the prefix lengths.
+    room: columns that are expected; buffers are made so long, and longer ones where that was too few.
     """
 
     def __init__(
-        self, session: onnxruntime.InferenceSession, device: str, batch: int, fixed: Mapping[str, Value] | None = None
+        self,
+        session: onnxruntime.InferenceSession,
+        device: str,
+        batch: int,
+        fixed: Mapping[str, Value] | None = None,
+        room: int = 1,
     ) -> None:
-        self._session, self._device, self._fixed = session, device, dict(fixed or {})
+        self._session, self._fixed = session, dict(fixed or {})
         self._mask = np.zeros((batch, 0), np.int64)
-        self._past: dict[str, Value] = {}
-        self._rows: dict[str, int] = {}
-        for slot in session.get_inputs():
-            if slot.name.startswith("past."):
-                _, heads, rows, width = slot.shape
-                empty = np.zeros((batch, heads, 0, width), element(slot.type))
-                self._past[slot.name] = onnxruntime.OrtValue.ortvalue_from_numpy(empty, device)
-                if str(rows).startswith("past_"):  # a window or a chunk: later queries see so many rows
-                    self._rows[slot.name] = int(str(rows).removeprefix("past_"))
-        #: Every token is of the first type where nobody says otherwise.
-        self._typed = "token_type_ids" in {i.name for i in session.get_inputs()} - set(self._fixed)
+        found = list(ports(session, device))
+        self._buffers = [Buffer(port, batch, room) for port in found if port.buffered]
+        self._growing = [Growing(port, batch) for port in found if not port.buffered]
+        self._binding = session.io_binding()
+        for buffer in self._buffers:
+            buffer.bind(self._binding)
+        for name, value in self._fixed.items():
+            self._binding.bind_ortvalue_input(name, value)
+        self._typed = "token_type_ids" in {i.name for i in session.get_inputs()}
         self._result = session.get_outputs()[0].name
 
     @property
     def held(self) -> dict[str, int]:
-        """Past columns that each cache holds, by its input's name."""
-        return {name: value.shape()[2] for name, value in self._past.items()}
+        """Rows that each cache holds or has room for, by its input's name."""
+        return {cache.port.past: cache.rows for cache in (*self._buffers, *self._growing)}
 
-    def step(self, ids: NDArray[np.int64], mask: NDArray[np.int64]) -> Array:
-        """B T ids and their mask (1 a token, 0 padding) -> B T V, or B 1 V where the graph gives the last position only.
+    def step(self, ids: Integers, mask: Integers, types: Integers | None = None) -> Array:
+        """B T ids and their mask (1 a token, 0 padding before a row's first one) -> what the head gives: B T V, or B 1 V where
+        the graph gives the last token's alone. types: B T, where the model has token types; None: the first.
 
         The result shares memory with ONNX Runtime: read it before the next step or copy it.
         """
+        first = not self._mask.shape[1]
         self._mask = np.concatenate([self._mask, mask], axis=1)
-        inputs = {"input_ids": host(ids), "attention_mask": host(self._mask), **self._past, **self._fixed}
-        if self._typed:
-            inputs["token_type_ids"] = host(np.zeros_like(ids))
-        outputs = {self._result: "cpu"}
-        outputs |= {name.replace("past.", "present.", 1): self._device for name in self._past}
-        out = run_bound(self._session, inputs, outputs)
-        result: Array = out.pop(self._result).numpy()
-        for name, value in zip(self._past, out.values(), strict=True):
-            self._past[name] = self._trimmed(value, self._rows.get(name))
-        return result
+        for buffer in self._buffers:
+            if buffer.reach(self._mask.shape[1]):
+                buffer.bind(self._binding)
+        several, even = ids.shape[1] > 1, bool(mask.all())
+        if self._buffers and several and not (even and (first or len(ids) == 1)):
+            return self._row_by_row(ids, mask, types)
+        return self._whole(ids, types)
 
     def retire(self, rows: Sequence[int]) -> None:
         """Make these rows padding from end to end: whatever they are fed from now on, no position of theirs grows."""
         self._mask[list(rows)] = 0
 
-    def _trimmed(self, value: Value, rows: int | None) -> Value:
-        """Drop what no later query sees. It takes a copy, so only once as much again has gathered."""
-        if rows is None or value.shape()[2] < 2 * rows:
-            return value
-        kept = np.ascontiguousarray(value.numpy()[:, :, -rows:])
-        return onnxruntime.OrtValue.ortvalue_from_numpy(kept, self._device)
+    def _whole(self, ids: Integers, types: Integers | None) -> Array:
+        for cache in self._growing:
+            cache.bind(self._binding)
+        self._binding.bind_output(self._result, "cpu")
+        given = self._call(self._binding, ids, self._mask, types)
+        for cache, value in zip(self._growing, given, strict=False):
+            cache.take(value)
+        return _array(given[-1])
+
+    def _row_by_row(self, ids: Integers, mask: Integers, types: Integers | None) -> Array:
+        """Each row's tokens in a call of their own: fused attention takes no padding, and with a past no second row."""
+        before = self._mask.shape[1] - ids.shape[1]
+        logits: Array | None = None
+        for row in np.flatnonzero(mask.any(axis=1)):
+            binding = self._session.io_binding()
+            for cache in (*self._buffers, *self._growing):
+                cache.bind_row(binding, row)
+            for name, value in self._fixed.items():
+                binding.bind_input(name, *place(value, row))
+            binding.bind_output(self._result, "cpu")
+            tokens = np.flatnonzero(mask[row])
+            columns = np.r_[0:before, before + tokens]
+            one_type = None if types is None else types[row : row + 1, tokens]
+            given = self._call(binding, ids[row : row + 1, tokens], self._mask[row : row + 1, columns], one_type)
+            for cache, value in zip(self._growing, given, strict=False):
+                cache.apart[row] = value
+            one = _array(given[-1])
+            if logits is None:
+                rows = ids.shape[1] if one.shape[1] == len(tokens) else one.shape[1]
+                logits = np.zeros((len(ids), rows, *one.shape[2:]), one.dtype)
+            logits[row, -one.shape[1] :] = one[0]
+        for cache in self._growing:
+            cache.join(len(ids), ids.shape[1])
+        assert logits is not None
+        return logits
+
+    def _call(self, binding: Any, ids: Integers, mask: Integers, types: Integers | None) -> list[Value]:
+        """What the growing caches have become, in order, and the result."""
+        given = {"input_ids": host(ids), "attention_mask": host(mask)}
+        if self._typed:
+            given["token_type_ids"] = host(np.zeros_like(ids) if types is None else types)
+        for name, value in given.items():
+            binding.bind_ortvalue_input(name, value)
+        _run(self._session, binding)
+        outputs = binding.get_outputs()
+        return outputs[len(self._buffers) :]
+
+
+def _array(value: Value) -> Array:
+    array: Array = value.numpy()
+    return array

@@ -28,6 +28,7 @@ from .options import session_options
 Device = Literal["auto", "cpu", "cuda"]
 
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+PROVIDERS: Mapping[str, str] = {"cpu": CPU, "cuda": CUDA}
 
 #: What ONNX Runtime raises; the classes have no base of their own.
 ORT_ERRORS: tuple[type[Exception], ...] = (

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from archspec.errors import ArchspecError, UsageError
+from archspec.errors import UsageError
 from archspec.language.model import Spec
 from archspec.ops.head import ClassifierHead, LmHead, NoHead, PoolerHead
 from archspec.ops.model import Form
@@ -20,26 +20,11 @@ from .chat import Message
 from .decode import Decoding, Value, host, run_bound
 from .device import Device, DeviceReport, open_session
 from .folder import ExportFolder, open_folder
-from .sampling import Sampling, sample, softmax
+from .generation import ContextError, Ids, Limits, Step, generated, padded
+from .sampling import Sampling, softmax
 from .text import Text, stream
 
-Ids = Sequence[Sequence[int]]
 Floats = NDArray[np.floating[Any]]
-Ended = Literal["stop", "length"]
-
-
-class ContextError(ArchspecError):
-    """A text is longer than the model's context, or generation has come to its end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One step of generation, for each row of the batch."""
-
-    #: The new token; None where the row had ended before. A stop token is given too, once.
-    tokens: tuple[int | None, ...]
-    #: Why the row has ended: `stop`, a stop token; `length`, all tokens that were asked for or the context's end. None: it goes on.
-    ended: tuple[Ended | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +47,14 @@ class Runtime:
         self.folder = folder
         self._main, self.device = open_session(folder.main, device, threads)
         self._encoder = open_session(folder.encoder, device, threads)[0] if folder.encoder else None
+        self._threads = threads
         self._inputs = {i.name for i in self._main.get_inputs()}
+
+    @cached_property
+    def _texts(self) -> Any:
+        """The session that reads whole texts."""
+        path = self.folder.path / self.folder.graphs["logits"]
+        return self._main if path == self.folder.main else open_session(path, self.device.device, self._threads)[0]
 
     @classmethod
     def load(
@@ -113,6 +105,7 @@ class Runtime:
         stop: Collection[int] | None = None,
         source: Ids | None = None,
         decoder_start: int | None = None,
+        slide: bool = False,
     ) -> Iterator[Step]:
         """Tokens after the prompts, step by step: each step is computed when it is asked for.
 
@@ -122,15 +115,18 @@ class Runtime:
         max_new_tokens: None goes on to the context's end.
         temperature, top_k, top_p, seed: as `Sampling` defines them; temperature 0 is greedy.
         stop: tokens that end a row; None takes the tokenizer's where there is one.
+        slide: at the context's end drop the first half of every text, read the rest anew and go on; max_new_tokens must be given.
 
         Stopping to ask frees the caches; the runtime stays usable. Raises UsageError for arguments that do not fit the model
         and ContextError for a prompt over the context, both at once; ContextError as well at the step that would leave the
-        context before `max_new_tokens` are made.
+        context before `max_new_tokens` are made, unless it slides.
         """
         sampling = Sampling(temperature, top_k, top_p, seed)
         self._must_generate(source)
         if max_new_tokens is None and self.spec.context_length is None:
             raise UsageError(f"{self.spec.name} states no context_length", "say max_new_tokens")
+        if slide and max_new_tokens is None:
+            raise UsageError("a context that slides has no end", "say max_new_tokens")
         if max_new_tokens is not None and max_new_tokens < 1:
             raise UsageError(f"{max_new_tokens} new tokens are nothing to do", "max_new_tokens must be at least 1")
         rows = self._prompts(prompts, source, decoder_start)
@@ -139,13 +135,24 @@ class Runtime:
             stop = self.text.stop_ids if self.has_text else ()
         fixed: dict[str, Value] = {}
         if source is not None:
-            fixed = self._encode(source, len(rows), "prompts")
+            fixed = self._encode(source, len(rows))
         if "prefix_length" in self._inputs:  # a prefix model sees its prompt from both sides
             fixed["prefix_length"] = host(np.array([len(r) for r in rows], np.int64))
-        return self._steps(rows, fixed, sampling, frozenset(stop), max_new_tokens)
+
+        def begin(batch: int, room: int) -> Decoding:
+            return Decoding(self._main, self.device.device, batch, fixed, room)
+
+        limits = Limits(frozenset(stop), max_new_tokens, self.spec.context_length, slide)
+        whole = "prefix_length" in self._inputs or self.folder.model.grows
+        return generated(begin, rows, sampling, limits, whole)
 
     def write(
-        self, prompt: str | Sequence[Message], *, sampling: Sampling | None = None, max_new_tokens: int | None = None
+        self,
+        prompt: str | Sequence[Message],
+        *,
+        sampling: Sampling | None = None,
+        max_new_tokens: int | None = None,
+        slide: bool = False,
     ) -> Iterator[str]:
         """Text after a prompt, or the answer in a conversation, in pieces as it is made; it ends before the stop token.
 
@@ -163,6 +170,7 @@ class Runtime:
             top_k=how.top_k,
             top_p=how.top_p,
             seed=how.seed,
+            slide=slide,
         )
         return stream(text, (step.tokens[0] or 0 for step in steps if step.ended[0] != "stop"))
 
@@ -209,62 +217,25 @@ class Runtime:
             )
         return [[start]] * len(source)
 
-    def _steps(
-        self, prompts: Ids, fixed: dict[str, Value], sampling: Sampling, stop: frozenset[int], most: int | None
-    ) -> Iterator[Step]:
-        state = Decoding(self._main, self.device.device, len(prompts), fixed)
-        streams = sampling.streams(len(prompts))
-        context = self.spec.context_length
-        lengths = np.array([len(p) for p in prompts])
-        ids, mask = padded(prompts, left=True)
-        ended: list[Ended | None] = [None] * len(prompts)
-        made = 0
-        while True:
-            running = [i for i, e in enumerate(ended) if e is None]
-            if context is not None and lengths[running].max() > context:
-                raise ContextError(
-                    f"the context of {context} tokens is full after {made} new ones",
-                    f"ask for at most {made} (-n), or shorten the prompt",
-                )
-            logits = state.step(ids, mask)[:, -1]
-            # Rows that have ended are padding through and through: their logits have no meaning.
-            chosen = sample(
-                logits if len(running) == len(ended) else logits[running], sampling, [streams[i] for i in running]
-            )
-            made += 1
-            lengths += 1
-            tokens: list[int | None] = [None] * len(ended)
-            for i, token in zip(running, map(int, chosen), strict=True):
-                tokens[i] = token
-                if token in stop:
-                    ended[i] = "stop"
-                elif made == most or (most is None and lengths[i] > (context or 0)):
-                    ended[i] = "length"
-            yield Step(tuple(tokens), tuple(ended))
-            if None not in ended:
-                return
-            state.retire([i for i in running if ended[i]])
-            ids = np.array([[token or 0] for token in tokens], np.int64)
-            mask = np.array([[int(e is None)] for e in ended], np.int64)
+    def _encode(self, source: Ids, rows: int) -> dict[str, Value]:
+        """What the main graph takes of a source: the encoder's keys and values, on the device, and the source's mask."""
+        assert self._encoder is not None
+        given = self._source(source, rows, "prompts")
+        wanted = {i.name for i in self._encoder.get_inputs()}
+        outputs = {o.name: self.device.device for o in self._encoder.get_outputs()}
+        cross = run_bound(self._encoder, {k: v for k, v in given.items() if k in wanted}, outputs)
+        return {k: v for k, v in {**cross, "source_mask": given["source_mask"]}.items() if k in self._inputs}
 
-    def _encode(self, source: Ids, rows: int, what: str) -> dict[str, Value]:
-        """What the main graph takes of a source, one row for each of the decoder's: the encoder's keys and values, on the
-        device, and the source's mask; the source itself where that graph has the encoder in it.
-        """
+    def _source(self, source: Ids, rows: int, what: str) -> dict[str, Value]:
+        """The encoder's inputs, one row for each of the decoder's."""
         if self.form != "encoder_decoder":
             raise UsageError(f"{self.spec.name} has no encoder to read a source")
         self._check(source, "source")
         if len(source) != rows:
             raise UsageError(f"there are {len(source)} rows of source and {rows} {what}", "give one for each")
         ids, mask = padded(source)
-        given = {"source_ids": host(ids), "source_mask": host(mask)}
-        given["source_token_type_ids"] = host(np.zeros_like(ids))
-        if self._encoder is None:
-            return {k: v for k, v in given.items() if k in self._inputs}
-        wanted = {i.name for i in self._encoder.get_inputs()}
-        outputs = {o.name: self.device.device for o in self._encoder.get_outputs()}
-        cross = run_bound(self._encoder, {k: v for k, v in given.items() if k in wanted}, outputs)
-        return {k: v for k, v in {**cross, "source_mask": given["source_mask"]}.items() if k in self._inputs}
+        arrays = {"source_ids": ids, "source_mask": mask, "source_token_type_ids": np.zeros_like(ids)}
+        return {name: host(array) for name, array in arrays.items()}
 
     # ---- whole texts
 
@@ -275,20 +246,23 @@ class Runtime:
         """
         self._check(ids, "texts")
         rows, mask = padded(ids)
-        fixed: dict[str, Value] = {}
+        inputs = {"input_ids": host(rows), "attention_mask": host(mask), "token_type_ids": host(np.zeros_like(rows))}
+        inputs["prefix_length"] = host(np.zeros(len(rows), np.int64))  # causal throughout
         if source is not None:
-            fixed = self._encode(source, len(rows), "texts")
+            inputs |= self._source(source, len(rows), "texts")
         elif self.form == "encoder_decoder":
             raise UsageError(f"{self.spec.name} is an encoder-decoder and reads a source", "give one: --source 1,2,3")
+        taken = {i.name for i in self._texts.get_inputs()}
         if token_types is not None:
-            if "token_type_ids" not in self._inputs:
+            if "token_type_ids" not in taken:
                 raise UsageError(f"{self.spec.name} has no token types")
             if list(map(len, token_types)) != list(map(len, ids)):
                 raise UsageError("the token types have other lengths than the texts", "give one type for each token")
-            fixed["token_type_ids"] = host(padded(token_types)[0])
-        if "prefix_length" in self._inputs:  # causal throughout
-            fixed["prefix_length"] = host(np.zeros(len(rows), np.int64))
-        return np.array(Decoding(self._main, self.device.device, len(rows), fixed).step(rows, mask))
+            inputs["token_type_ids"] = host(padded(token_types)[0])
+        name = self._texts.get_outputs()[0].name
+        values = run_bound(self._texts, {k: v for k, v in inputs.items() if k in taken}, {name: "cpu"})
+        result: Floats = values[name].numpy()
+        return result
 
     def fill_mask(self, ids: Ids, mask_token_id: int, top: int = 5) -> list[Filled]:
         """The likeliest tokens at every `mask_token_id` of the texts, row by row. An encoder with an lm head is needed."""
@@ -349,13 +323,3 @@ class Runtime:
                 )
             if context is not None and len(row) > context:
                 raise ContextError(f"row {i} of the {what} has {len(row)} tokens and the context holds {context}")
-
-
-def padded(rows: Ids, left: bool = False) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows of any lengths -> ids B T, filled up with 0, and their mask."""
-    width = max(map(len, rows))
-    ids, mask = np.zeros((len(rows), width), np.int64), np.zeros((len(rows), width), np.int64)
-    for i, row in enumerate(rows):
-        at = slice(width - len(row), width) if left else slice(0, len(row))
-        ids[i, at], mask[i, at] = row, 1
-    return ids, mask

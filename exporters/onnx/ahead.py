@@ -1,0 +1,127 @@
+"""Pieces of tensors, made by several threads ahead of the one that writes them."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from .weights import Array, Reading, Streamed
+
+#: Bytes that are made and not yet written, beside the tensor at hand.
+AHEAD = 64 << 20
+#: Rows that are turned at a time, and elements between them, so that they do not fall on the same lines of a cache.
+TILE, APART = 64, 32
+
+
+@dataclass(frozen=True)
+class Promise:
+    """A piece in the making."""
+
+    nbytes: int
+    wait: Callable[[], Array]
+
+
+def pieces(tensors: Sequence[Streamed]) -> Iterator[tuple[int, Array]]:
+    """(which tensor, some of its numbers as they are stored): all of them, in order.
+
+    In memory at a time: `AHEAD`, and what is turned whole or waits for its turn beside what it was made with.
+    """
+    pool = ThreadPoolExecutor(min(len(os.sched_getaffinity(0)), 8))
+    promised: deque[tuple[int, Promise]] = deque()
+    ahead = 0
+    try:
+        for i, promise in _promises(tensors, pool):
+            promised.append((i, promise))
+            ahead += promise.nbytes
+            while ahead - promised[0][1].nbytes > AHEAD:
+                at, first = promised.popleft()
+                ahead -= first.nbytes
+                yield at, first.wait()
+        while promised:
+            at, first = promised.popleft()
+            yield at, first.wait()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _promises(tensors: Sequence[Streamed], pool: ThreadPoolExecutor) -> Iterator[tuple[int, Promise]]:
+    """Work for the pool, submitted as it is asked for."""
+    together: dict[Reading, list[Streamed]] = {}
+    for tensor in tensors:
+        together.setdefault(tensor.reading, []).append(tensor)
+    beside: dict[Streamed, Promise] = {}
+    for i, tensor in enumerate(tensors):
+        if tensor in beside:
+            yield i, beside.pop(tensor)
+            continue
+        others = [other for other in together[tensor.reading] if other is not tensor]
+        made = _turned if tensor.reading.turned else _in_order
+        first, *rest = made([tensor, *others], pool)
+        beside |= {other: promise for other, (promise,) in zip(others, rest, strict=True)}
+        for promise in first:
+            yield i, promise
+
+
+def _in_order(tensors: Sequence[Streamed], pool: ThreadPoolExecutor) -> Iterator[Iterator[Promise]]:
+    """The first as its chunks, the others, which are made with it, in one piece each."""
+    kept: list[list[Array]] = [[] for _ in tensors[1:]]
+    first, *others = tensors
+
+    def taken(future: Future[list[Array]]) -> Array:
+        piece, *rest = future.result()
+        for mine, more in zip(kept, rest, strict=True):
+            mine.append(more)
+        return piece
+
+    def each() -> Iterator[Promise]:
+        for chunk in first.chunks():
+            future = pool.submit(_read, tensors, *chunk)
+            share = first.nbytes * (chunk[1] - chunk[0]) // first.reading.rows
+            yield Promise(share, lambda future=future: taken(future))  # type: ignore[misc]
+
+    yield each()
+    for other, mine in zip(others, kept, strict=True):
+        yield iter([Promise(other.nbytes, lambda mine=mine: np.concatenate(mine))])  # type: ignore[misc]
+
+
+def _turned(tensors: Sequence[Streamed], pool: ThreadPoolExecutor) -> Iterator[Iterator[Promise]]:
+    """Each in one piece, whose columns are filled as rows are read."""
+    rows = tensors[0].reading.rows
+    wholes = [np.empty((t.nbytes // t.stored.itemsize // rows, rows), t.stored) for t in tensors]
+
+    def fill(start: int, stop: int) -> None:
+        for piece, whole in zip(_read(tensors, start, stop), wholes, strict=True):
+            turn(piece, whole[:, start:stop])
+
+    futures = [pool.submit(fill, *chunk) for chunk in tensors[0].chunks()]
+
+    def filled(whole: Array) -> Array:
+        for future in futures:
+            future.result()
+        return whole
+
+    for whole in wholes:
+        yield iter([Promise(whole.nbytes, lambda whole=whole: filled(whole))])  # type: ignore[misc]
+
+
+def _read(tensors: Sequence[Streamed], start: int, stop: int) -> list[Array]:
+    """Those rows of tensors that are made together, as they are stored."""
+    made = tensors[0].reading.read(start, stop)
+    return [np.asarray(made[t.index]).astype(t.stored, copy=False) for t in tensors]
+
+
+def turn(rows: Array, out: Array) -> None:
+    """Write the transpose of a matrix."""
+    if rows.strides[0] <= rows.strides[-1]:  # it is one already: what is written lies as it was read
+        out[:] = rows.T
+        return
+    spaced = np.empty((TILE, rows.shape[1] + APART), rows.dtype)[:, : rows.shape[1]]
+    for start in range(0, len(rows), TILE):
+        tile = spaced[: len(rows) - start]
+        tile[:] = rows[start : start + TILE]
+        out[:, start : start + TILE] = tile.T

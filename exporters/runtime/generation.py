@@ -1,0 +1,123 @@
+"""The loop of generation: read the prompts, choose a token for each row, go on until every row has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from archspec.errors import ArchspecError
+
+from .decode import Decoding
+from .sampling import Sampling, sample
+
+Ids = Sequence[Sequence[int]]
+Ended = Literal["stop", "length"]
+
+#: A long prompt is read in pieces of so many tokens: scores of queries against keys would take memory with its square.
+PIECE = 1024
+#: New tokens that buffers have room for at first, where nobody says how many there will be.
+ROOM = 256
+
+
+class ContextError(ArchspecError):
+    """A text is longer than the model's context, or generation has come to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of generation, for each row of the batch."""
+
+    #: The new token; None where the row had ended before. A stop token is given too, once.
+    tokens: tuple[int | None, ...]
+    #: Why the row has ended: `stop`, a stop token; `length`, all tokens that were asked for or the context's end. None: it goes on.
+    ended: tuple[Ended | None, ...]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop. most: new tokens; None: to the context's end. slide: at the context's end drop its first half and go on."""
+
+    stop: frozenset[int]
+    most: int | None
+    context: int | None
+    slide: bool = False
+
+    def room(self, prompt: int) -> int:
+        """Columns that a text of so many tokens will come to, as far as that is known."""
+        columns = prompt + (self.most or ROOM)
+        return columns if self.context is None else min(columns, max(prompt, self.context))
+
+
+def generated(
+    begin: Callable[[int, int], Decoding], prompts: Ids, sampling: Sampling, limits: Limits, whole: bool
+) -> Iterator[Step]:
+    """Steps until every row has ended.
+
+    begin: gives the state of so many rows with room for so many columns.
+    whole: a prompt must be read in one piece.
+    Raises ContextError where a row comes to the context's end before `most` tokens are made, unless it slides.
+    """
+    texts = [list(prompt) for prompt in prompts]
+    streams = sampling.streams(len(texts))
+    ended: list[Ended | None] = [None] * len(texts)
+    state, logits = _read(begin, texts, limits, whole)
+    made = 0
+    while True:
+        running = [i for i, e in enumerate(ended) if e is None]
+        # Rows that have ended are padding through and through: their logits have no meaning.
+        chosen = sample(
+            logits if len(running) == len(ended) else logits[running], sampling, [streams[i] for i in running]
+        )
+        made += 1
+        tokens: list[int | None] = [None] * len(ended)
+        for i, token in zip(running, map(int, chosen), strict=True):
+            tokens[i] = token
+            texts[i].append(token)
+            if token in limits.stop:
+                ended[i] = "stop"
+            elif made == limits.most or (limits.most is None and len(texts[i]) > (limits.context or 0)):
+                ended[i] = "length"
+        yield Step(tuple(tokens), tuple(ended))
+        if None not in ended:
+            return
+        longest = max(len(t) for t, e in zip(texts, ended, strict=True) if e is None)
+        if limits.context is not None and longest > limits.context:
+            if not limits.slide:
+                raise ContextError(
+                    f"the context of {limits.context} tokens is full after {made} new ones",
+                    f"ask for at most {made} (-n), shorten the prompt, or let the context slide (--slide)",
+                )
+            texts = [t[-1:] if e else t[-max(1, limits.context // 2) :] for t, e in zip(texts, ended, strict=True)]
+            state, logits = _read(begin, texts, limits, whole)
+            state.retire([i for i, e in enumerate(ended) if e])
+            continue
+        state.retire([i for i in running if ended[i]])
+        ids = np.array([[token or 0] for token in tokens], np.int64)
+        logits = state.step(ids, np.array([[int(e is None)] for e in ended], np.int64))[:, -1]
+
+
+def _read(
+    begin: Callable[[int, int], Decoding], texts: Ids, limits: Limits, whole: bool
+) -> tuple[Decoding, NDArray[np.floating[Any]]]:
+    """A state that has read the texts, and the logits B V of their last tokens."""
+    ids, mask = padded(texts, left=True)
+    length = ids.shape[1]
+    state = begin(len(texts), limits.room(length))
+    piece = length if whole else PIECE
+    for at in range(0, length, piece):
+        logits = state.step(ids[:, at : at + piece], mask[:, at : at + piece])
+    return state, logits[:, -1]
+
+
+def padded(rows: Ids, left: bool = False) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows of any lengths -> ids B T, filled up with 0, and their mask."""
+    width = max(map(len, rows))
+    ids, mask = np.zeros((len(rows), width), np.int64), np.zeros((len(rows), width), np.int64)
+    for i, row in enumerate(rows):
+        at = slice(width - len(row), width) if left else slice(0, len(row))
+        ids[i, at], mask[i, at] = row, 1
+    return ids, mask
