@@ -13,6 +13,7 @@ from torch import Tensor
 
 from archspec.compiler.lower import lower
 from archspec.compiler.resolve import resolve_text
+from archspec.exporters.rows import matrix_rows
 from archspec.exporters.weights.families import FAMILIES
 from archspec.exporters.weights.maps import Family, plan
 from archspec.exporters.weights.transforms import written
@@ -65,8 +66,8 @@ class Memory:
     def dtypes(self) -> dict[str, str]:
         return {name: STORED[t.dtype] for name, t in self.tensors.items()}
 
-    def read(self, name: str) -> Tensor:
-        return self.tensors[name]
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
+        return matrix_rows(self.tensors[name], start, stop)
 
 
 def model(text: str) -> Model:

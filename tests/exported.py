@@ -13,8 +13,9 @@ import torch
 from archspec.compiler.compile import finish
 from archspec.compiler.resolve import resolve_text
 from archspec.compiler.show import show
+from archspec.exporters.onnx.emit import Target
 from archspec.exporters.onnx.export import export
-from archspec.exporters.onnx.weights import matrix_rows
+from archspec.exporters.rows import matrix_rows
 from archspec.exporters.runtime.session import Step
 from archspec.exporters.torch.module import Transformer, build
 
@@ -45,7 +46,7 @@ class Exported:
         return ids[len(prompt) :]
 
 
-def exported(text: str, folder: Path, *overrides: str) -> Exported:
+def exported(text: str, folder: Path, *overrides: str, target: Target = "onnx") -> Exported:
     """Build a spec with weights so large that tokens differ from step to step, and export it."""
     compiled = finish(resolve_text(text, overrides=overrides))
     module = build(compiled.model, seed=3).eval()
@@ -59,7 +60,8 @@ def exported(text: str, folder: Path, *overrides: str) -> Exported:
         array: np.ndarray[Any, Any] = matrix_rows(module.tensor(path).detach().numpy(), start, stop)
         return array
 
-    export(compiled.model, weights, show(compiled.spec), folder, verify=False)
+    context = compiled.spec.context_length
+    export(compiled.model, weights, show(compiled.spec), folder, verify=False, target=target, context_length=context)
     return Exported(module, folder)
 
 

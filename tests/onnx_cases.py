@@ -18,7 +18,7 @@ from archspec.exporters.onnx.emit import by_token, parts, result
 from archspec.exporters.onnx.export import export
 from archspec.exporters.onnx.graph import Array
 from archspec.exporters.onnx.verify import Case, Graph, reference, request, stepped
-from archspec.exporters.onnx.weights import matrix_rows
+from archspec.exporters.rows import matrix_rows
 from archspec.exporters.torch.module import Transformer, build
 from archspec.ops.model import Model
 

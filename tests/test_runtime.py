@@ -15,6 +15,8 @@ from tiny import DECODERS, SEQ2SEQ, text
 
 from archspec.cli.run import command
 from archspec.errors import UsageError
+from archspec.exporters.onnx.emit import Target
+from archspec.exporters.runtime import generation
 from archspec.exporters.runtime import session as session_module
 from archspec.exporters.runtime.decode import Decoding
 from archspec.exporters.runtime.device import cuda, open_session
@@ -31,9 +33,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
     """name, overrides -> that tiny model, exported once a session."""
     made: dict[tuple[str, ...], Exported] = {}
 
-    def get(*key: str) -> Exported:
+    def get(name: str, *overrides: str, target: Target = "onnx") -> Exported:
+        key = (target, name, *overrides)
         if key not in made:
-            made[key] = exported(text(key[0]), tmp_path_factory.mktemp("export") / key[0], *key[1:])
+            made[key] = exported(text(name), tmp_path_factory.mktemp("export") / name, *overrides, target=target)
         return made[key]
 
     return get
@@ -42,16 +45,18 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Model:
 # ------------------------------------------------------------------------------------------------- the same as PyTorch
 
 
+@pytest.mark.parametrize("target", ["onnx", "ort"])
 @pytest.mark.parametrize("name", DECODERS)
-def test_greedy_is_pytorchs_without_a_cache(model: Model, name: str) -> None:
-    tiny = model(name)
+def test_greedy_is_pytorchs_without_a_cache(model: Model, name: str, target: Target) -> None:
+    tiny = model(name, target=target)
     got = rows(Runtime.load(tiny.folder, "cpu").generate(PROMPTS, max_new_tokens=12))
     assert got == [tiny.greedy(p, 12, prefix=len(p) if name == "prefix" else None) for p in PROMPTS]
 
 
+@pytest.mark.parametrize("target", ["onnx", "ort"])
 @pytest.mark.parametrize("name", SEQ2SEQ)
-def test_greedy_beside_an_encoder(model: Model, name: str) -> None:
-    tiny = model(name)
+def test_greedy_beside_an_encoder(model: Model, name: str, target: Target) -> None:
+    tiny = model(name, target=target)
     runtime = Runtime.load(tiny.folder, "cpu")
     got = rows(runtime.generate(source=SOURCES, decoder_start=2, max_new_tokens=10))
     assert got == [tiny.greedy([2], 10, source=s) for s in SOURCES]
@@ -112,6 +117,61 @@ def test_token_types_are_read(model: Model) -> None:
         expected = tiny.module(torch.tensor(PROMPTS[:1]), token_types=torch.tensor(types)).numpy()
     np.testing.assert_allclose(got, expected, atol=1e-4)
     assert np.abs(got - Runtime.load(tiny.folder, "cpu").forward(PROMPTS[:1])).max() > 1e-2
+
+
+# ------------------------------------------------------------------------------------------------------------- caches
+
+
+@pytest.mark.parametrize("target", ["onnx", "ort"])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "chunk", "mla", "sinks"])
+def test_a_long_prompt_is_read_in_pieces(
+    model: Model, name: str, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation, "PIECE", 3)
+    tiny = model(name, target=target)
+    got = rows(Runtime.load(tiny.folder, "cpu").generate(PROMPTS, max_new_tokens=5))
+    assert got == [tiny.greedy(p, 5) for p in PROMPTS]
+
+
+def test_a_buffer_stays_where_it_is(model: Model) -> None:
+    """A call writes into the memory that it reads, and the windows' part of it is no longer than they need."""
+    tiny = model("llama", "decoder.attention.head_dim=16", "context_length=64", target="ort")
+    state = Decoding(open_session(tiny.folder / "model.onnx", "cpu")[0], "cpu", 2, room=30)
+    places = [buffer.value.data_ptr() for buffer in state._buffers]
+    assert len(places) == 6
+    assert set(state.held.values()) == {5, 30}  # a window of 4 and a quarter of it
+    for length in (9, *[1] * 21):
+        state.step(np.ones((2, length), np.int64), np.ones((2, length), np.int64))
+    assert [buffer.value.data_ptr() for buffer in state._buffers] == places
+
+
+@pytest.mark.parametrize("room", [1, 4, 7])
+def test_a_buffer_that_is_full_becomes_longer(model: Model, room: int) -> None:
+    tiny = model("gpt2", target="ort")
+    state = Decoding(open_session(tiny.folder / "model.onnx", "cpu")[0], "cpu", 1, room=room)
+    tokens = list(range(2, 22))
+    ids = np.array([tokens])
+    for at, length in ((0, 5), *((i, 1) for i in range(5, 20))):
+        logits = state.step(ids[:, at : at + length], np.ones((1, length), np.int64))
+    np.testing.assert_allclose(logits[0, -1], tiny.logits(tokens)[-1], atol=1e-4)
+
+
+@pytest.mark.parametrize("target", ["onnx", "ort"])
+def test_a_context_that_slides_goes_on(model: Model, target: Target) -> None:
+    """At the end of 24 tokens the last 12 are read anew, for each row."""
+    tiny = model("gpt2", target=target)
+    runtime = Runtime.load(tiny.folder, "cpu")
+    prompts = [list(range(20)), [4, 5]]
+    got = rows(runtime.generate(prompts, max_new_tokens=30, slide=True))
+    texts = [list(p) for p in prompts]
+    for made in range(30):
+        texts = [t[-12:] if len(t) > 24 else t for t in texts]
+        for t in texts:
+            t.append(int(tiny.logits(t)[-1].argmax()))
+    assert [t[-8:] for t in texts] == [row[-8:] for row in got]
+    assert list(map(len, got)) == [30, 30]
+    with pytest.raises(UsageError, match="has no end"):
+        runtime.generate(prompts, slide=True)
 
 
 # --------------------------------------------------------------------------------------------------------- generation

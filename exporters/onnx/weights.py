@@ -28,11 +28,6 @@ class Weights(Protocol):
         ...
 
 
-def matrix_rows(array: Array, start: int = 0, stop: int | None = None) -> Array:
-    """What `Weights` gives of a tensor that is at hand."""
-    return array if stop is None else array.reshape(-1, array.shape[-1])[start:stop]
-
-
 class Reading:
     """Tensors of a graph that are made together, `rows` rows of each at a time.
 

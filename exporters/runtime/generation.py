@@ -91,13 +91,18 @@ def generated(
                     f"the context of {limits.context} tokens is full after {made} new ones",
                     f"ask for at most {made} (-n), shorten the prompt, or let the context slide (--slide)",
                 )
-            texts = [t[-1:] if e else t[-max(1, limits.context // 2) :] for t, e in zip(texts, ended, strict=True)]
+            texts = [_slid(t, limits.context) if e is None else t[-1:] for t, e in zip(texts, ended, strict=True)]
             state, logits = _read(begin, texts, limits, whole)
             state.retire([i for i, e in enumerate(ended) if e])
             continue
         state.retire([i for i in running if ended[i]])
         ids = np.array([[token or 0] for token in tokens], np.int64)
         logits = state.step(ids, np.array([[int(e is None)] for e in ended], np.int64))[:, -1]
+
+
+def _slid(text: list[int], context: int) -> list[int]:
+    """A text that fits: one that is too long loses what stands before half a context."""
+    return text if len(text) <= context else text[-max(1, context // 2) :]
 
 
 def _read(

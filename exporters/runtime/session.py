@@ -115,7 +115,7 @@ class Runtime:
         max_new_tokens: None goes on to the context's end.
         temperature, top_k, top_p, seed: as `Sampling` defines them; temperature 0 is greedy.
         stop: tokens that end a row; None takes the tokenizer's where there is one.
-        slide: at the context's end drop the first half of every text, read the rest anew and go on; max_new_tokens must be given.
+        slide: a text at the context's end loses all but the last half context, which is read anew, and goes on; say max_new_tokens.
 
         Stopping to ask frees the caches; the runtime stays usable. Raises UsageError for arguments that do not fit the model
         and ContextError for a prompt over the context, both at once; ContextError as well at the step that would leave the

@@ -13,6 +13,7 @@ from gguf.quants import dequantize
 from torch import Tensor
 
 from archspec.errors import WeightsError
+from archspec.exporters.rows import matrix_rows
 
 from .maps import Format
 from .transforms import Shape
@@ -38,14 +39,16 @@ class Gguf:
         self.shapes: dict[str, Shape] = {n: tuple(int(d) for d in t.shape[::-1]) for n, t in self._tensors.items()}
         self.dtypes = {n: t.tensor_type.name for n, t in self._tensors.items()}
 
-    def read(self, name: str) -> Tensor:
-        stored = self._tensors[name]
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
+        stored, shape = self._tensors[name], self.shapes[name]
+        if stop is not None:
+            shape = (stop - start, shape[-1])
         try:
-            values = dequantize(stored.data, stored.tensor_type)
+            values = dequantize(matrix_rows(stored.data, start, stop), stored.tensor_type)
         except NotImplementedError:
             raise WeightsError(f"{name} is stored as {self.dtypes[name]}, which cannot be dequantised.") from None
         # what was stored as floats is a view of the file: torch wants memory that it may write
-        return torch.from_numpy(np.require(values.reshape(self.shapes[name]), requirements=["C", "W"]))
+        return torch.from_numpy(np.require(values.reshape(shape), requirements=["C", "W"]))
 
 
 class _Fields(Mapping[str, Any]):

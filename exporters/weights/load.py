@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from math import prod
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,9 @@ from .maps import Entry, Plan, recognise
 from .source import REAL, Weights, open_weights
 from .transforms import read_back
 
-__all__ = ["LoadReport", "choose", "open_weights", "read_into"]
+__all__ = ["Fit", "LoadReport", "choose", "fitted", "open_weights", "read_into"]
+#: Elements that are compared at a time.
+CHUNK = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +54,39 @@ class LoadReport:
         return out
 
 
+@dataclass(frozen=True)
+class Fit:
+    """A checkpoint that fits a model: where each of the model's tensors is, and what is left over (as in `LoadReport`)."""
+
+    family: str
+    entries: tuple[Entry, ...]
+    unused: tuple[str, ...]
+    buffers: tuple[str, ...]
+    unread: tuple[str, ...]
+
+
 def read_into(model: Model, source: Weights, module: nn.Module, context_length: int | None = None) -> LoadReport:
-    """Copy a checkpoint's weights into the module that was built from `model`.
+    """Copy a checkpoint's weights into the module that was built from `model`. Raises as `fitted` does; it is untouched then."""
+    fit = fitted(model, source, context_length)
+    targets = module.state_dict()
+    conversions: Counter[str] = Counter()
+    with torch.no_grad():
+        for entry in fit.entries:
+            tensors = read_back(entry.chain, [source.read(n) for n in entry.theirs], entry.our_shapes, entry.op)
+            stored = "/".join(sorted({source.dtypes[n] for n in entry.theirs}))
+            for path, tensor in zip(entry.paths, tensors, strict=True):
+                conversions[_copy(tensor, targets[path], stored)] += 1
+    conversions.pop("", None)
+    tensors_read = sum(len(e.ours) for e in fit.entries)
+    return LoadReport(fit.family, tensors_read, dict(conversions), fit.unused, fit.buffers, fit.unread)
+
+
+def fitted(model: Model, source: Weights, context_length: int | None = None) -> Fit:
+    """Hold a checkpoint against a model, all of it.
 
     `context_length` is the spec's, held against the checkpoint's own where positions are not a table.
     Raises `WeightsError` with all faults: missing, extra or misshapen tensors, tied tensors that differ, and every figure of
-    the checkpoint's config or metadata that the spec contradicts. The module is untouched then.
+    the checkpoint's config or metadata that the spec contradicts.
     """
     found = choose(model, source)
     faults = Faults()
@@ -69,17 +99,7 @@ def read_into(model: Model, source: Weights, module: nn.Module, context_length: 
     _check_copies(found, model, source, faults)
     unused, buffers = _leftover(found, model, source, faults)
     faults.raise_if_any(model, source, found.family.name)
-
-    targets = module.state_dict()
-    conversions: Counter[str] = Counter()
-    with torch.no_grad():
-        for entry in given:
-            tensors = read_back(entry.chain, [source.read(n) for n in entry.theirs], entry.our_shapes, entry.op)
-            stored = "/".join(sorted({source.dtypes[n] for n in entry.theirs}))
-            for path, tensor in zip(entry.paths, tensors, strict=True):
-                conversions[_copy(tensor, targets[path], stored)] += 1
-    conversions.pop("", None)
-    return LoadReport(found.family.name, sum(len(e.ours) for e in given), dict(conversions), unused, buffers, unread)
+    return Fit(found.family.name, tuple(given), unused, buffers, unread)
 
 
 def choose(model: Model, source: Weights) -> Plan:
@@ -130,9 +150,20 @@ def _check_copies(found: Plan, model: Model, source: Weights, faults: Faults) ->
         pairs += zip(alias.theirs, stored, strict=False)
     for copy, name in pairs:
         if copy in source.shapes and name in source.shapes:
-            same = source.shapes[copy] == source.shapes[name] and torch.equal(source.read(copy), source.read(name))
-            if not same:
+            if not _same(source, copy, name):
                 faults.untied.append((name, copy))
+
+
+def _same(source: Weights, a: str, b: str) -> bool:
+    """Are two tensors equal? Some rows at a time: they may be the largest that there are."""
+    shape = source.shapes[a]
+    if shape != source.shapes[b]:
+        return False
+    if not shape:
+        return torch.equal(source.read(a), source.read(b))
+    rows, step = prod(shape[:-1]), max(1, CHUNK // max(1, shape[-1]))
+    spans = ((start, min(start + step, rows)) for start in range(0, rows, step))
+    return all(torch.equal(source.read(a, *span), source.read(b, *span)) for span in spans)
 
 
 def _leftover(found: Plan, model: Model, source: Weights, faults: Faults) -> tuple[tuple[str, ...], tuple[str, ...]]:

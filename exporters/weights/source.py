@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
@@ -19,6 +20,12 @@ from .transforms import Shape
 INDEX = "model.safetensors.index.json"
 #: The stored types that are weights: floats, and the quantised blocks of GGUF.
 REAL = re.compile(r"F16|F32|F64|BF16|[IT]?Q\d\w*|MXFP4")
+#: Every type that a safetensors file may have and torch can hold.
+TYPES = {
+    "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "I16": torch.int16, "I32": torch.int32, "I64": torch.int64,
+    "U16": torch.uint16, "U32": torch.uint32, "U64": torch.uint64, "F16": torch.float16, "BF16": torch.bfloat16,
+    "F32": torch.float32, "F64": torch.float64, "F8_E5M2": torch.float8_e5m2, "F8_E4M3": torch.float8_e4m3fn,
+}  # fmt: skip
 PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
 
@@ -41,8 +48,11 @@ class Weights(Protocol):
         """Name -> how the file stores it: F32, BF16, Q4_1, ..."""
         ...
 
-    def read(self, name: str) -> Tensor:
-        """One tensor, in the file's own precision (float32 where it was quantised)."""
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
+        """One tensor, in the file's own precision (float32 where it was quantised); with `stop`, rows [start, stop) of it.
+
+        Rows are those of a matrix: all axes but the last are one. Threads may read at once.
+        """
         ...
 
 
@@ -55,19 +65,31 @@ class Safetensors:
         self.path, self.metadata = path, metadata
         self.shapes: dict[str, Shape] = {}
         self.dtypes: dict[str, str] = {}
-        self._at: dict[str, Any] = {}
+        #: Name -> file, and where the tensor starts in it.
+        self._at: dict[str, tuple[Path, int]] = {}
         for file in files:
-            opened = _open(file)
-            for name in opened.keys():  # noqa: SIM118 - a handle, not a mapping
+            for name, entry, start in _header(file):
                 if name in self._at:
                     raise WeightsError(f"{path}: {name} stands in more than one file.")
-                part = opened.get_slice(name)
-                self._at[name], self.shapes[name] = opened, tuple(part.get_shape())
-                self.dtypes[name] = part.get_dtype()
+                self._at[name], self.shapes[name] = (file, start), tuple(entry["shape"])
+                self.dtypes[name] = entry["dtype"]
 
-    def read(self, name: str) -> Tensor:
-        tensor: Tensor = self._at[name].get_tensor(name)
-        return tensor
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
+        """Read, not mapped: what is looked at once should not stay in this process's memory."""
+        shape, dtype = self.shapes[name], TYPES[self.dtypes[name]]
+        if stop is not None:
+            shape = (stop - start, shape[-1])
+        content = torch.empty(shape, dtype=dtype)
+        into = memoryview(content.reshape(-1).view(torch.uint8).numpy())
+        file, at = self._at[name]
+        with file.open("rb", buffering=0) as opened:
+            opened.seek(at + (start * shape[-1] * dtype.itemsize if shape else 0))
+            while into:
+                got = opened.readinto(into)
+                if not got:
+                    raise WeightsError(f"{file}: {name} is not all there any more.", "was it changed meanwhile?")
+                into = into[got:]
+        return content
 
 
 def open_weights(path: str | Path) -> Weights:
@@ -109,13 +131,21 @@ def _open_folder(folder: Path) -> Weights:
     raise UsageError(f"{folder} holds no weights.", "model.safetensors, sharded safetensors or a .gguf file")
 
 
-def _open(file: Path) -> Any:
+def _header(file: Path) -> Iterator[tuple[str, dict[str, Any], int]]:
+    """(name, what the header says of it, where it starts), for every tensor    (github.com/huggingface/safetensors#format)."""
     try:
-        return safe_open(str(file), "pt")
+        with safe_open(str(file), "pt"):  # the library's own checks
+            pass
     except (SafetensorError, OSError) as error:
         raise WeightsError(
             f"{file} cannot be read: {error}", "is it complete? compare its size with the original"
         ) from None
+    with file.open("rb") as content:
+        size = int.from_bytes(content.read(8), "little")
+        header = json.loads(content.read(size))
+    header.pop("__metadata__", None)
+    for name, entry in header.items():
+        yield name, entry, 8 + size + entry["data_offsets"][0]
 
 
 def _shards(index: Path) -> list[Path]:
