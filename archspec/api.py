@@ -147,32 +147,41 @@ class Arch:
         verify: bool = True,
         target: Target = "onnx",
         last_only: bool = True,
+        graph_only: bool = False,
         progress: Callable[[str, float], None] | None = None,
     ) -> ExportSummary:
         """Write an ONNX folder and verify it against PyTorch.
 
+        Weights are read, or drawn, as they are written: without `module` no model is built unless it is to be verified.
+
         Args:
             out: the folder to make. Nothing half-written is ever left under this name.
-            module: the built model whose weights to write; by default `self.build(weights=weights)` in float32.
+            module: the built model whose weights to write; by default those that `self.build(weights=weights)` has.
+            weights: as for `build`.
             overwrite: replace a folder that an earlier export wrote.
             verify: compare ONNX Runtime with PyTorch before the folder appears.
             target: `onnx`, operators of opset 23 only; `ort`, ONNX Runtime's own fused ones where they compute the same.
             last_only: the graph that steps through a text gives the logits of each row's last token alone: quicker prompts.
+            graph_only: write graphs that refer to a weights file, and not the file. Nothing is verified then.
             progress: called with what is being done and the share that is done.
 
         Raises:
+            UsageError: `out` cannot be written, or there is no room to verify.
             VerificationError: the exported graph computes something else than the module.
+            WeightsError: the tensors of `weights` are not this architecture's.
         """
         from tempfile import TemporaryDirectory
 
         from archspec.exporters.onnx.export import export
-        from archspec.exporters.onnx.weights import matrix_rows
+        from archspec.exporters.onnx.precision import FP32
+        from archspec.exporters.onnx.sources import sources
 
-        module = module or self.build(weights=weights, dtype="float32")
-        with TemporaryDirectory() as beside:
+        checkpoint = weights or self.weights
+        with TemporaryDirectory() as gathered:
+            read, beside = sources(self.model, self.spec, checkpoint, module, FP32, Path(gathered))
             return export(
                 self.model,
-                lambda path, *rows: matrix_rows(module.tensor(path).detach().float().numpy(), *rows),
+                read,
                 self.show(),
                 Path(out),
                 context_length=self.spec.context_length,
@@ -181,16 +190,7 @@ class Arch:
                 module=module,
                 target=target,
                 last_only=last_only,
-                companions=self._tokenizer(weights, Path(beside)),
+                graph_only=graph_only,
+                beside=beside,
                 progress=progress,
             )
-
-    def _tokenizer(self, weights: str | Path | None, folder: Path) -> list[Path]:
-        """The files of the tokenizer that comes with the weights, gathered in a folder."""
-        source = weights or self.weights
-        if source is None:
-            return []
-        from archspec.exporters.weights.load import open_weights
-        from archspec.exporters.weights.tokenizer import bring_tokenizer
-
-        return [folder / name for name in bring_tokenizer(open_weights(source), folder)]

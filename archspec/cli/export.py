@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from archspec.errors import UsageError
+
 from .common import Progress, echo_tables, load, spec_argument
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 @click.option(
     "--all-logits", is_flag=True, help="The cached graph gives logits of every new token, not of the last alone."
 )
+@click.option("--no-weights", is_flag=True, help="Write the graphs alone: of a size that no disk here holds, say.")
 @click.option("--force", is_flag=True, help="Replace a folder that an earlier export wrote.")
 def command(
     spec: str,
@@ -41,6 +44,7 @@ def command(
     no_verify: bool,
     target: Target,
     all_logits: bool,
+    no_weights: bool,
     force: bool,
 ) -> None:
     """Export to ONNX (opset 23) and verify it against PyTorch.
@@ -53,6 +57,8 @@ def command(
       archspec export gpt2 -o gpt2-onnx
       archspec build smollm2-135m --weights model.gguf -o smollm2 && archspec export smollm2
     """
+    if no_weights and weights:
+        raise UsageError(f"--no-weights and --weights {weights} contradict each other.", "say one of them")
     arch = load(spec, overrides)
     out = output or Path(f"{arch.name}-onnx")
     with Progress() as progress:
@@ -62,12 +68,17 @@ def command(
             verify=not no_verify,
             target=target,
             last_only=not all_logits,
+            graph_only=no_weights,
             overwrite=force,
             progress=progress,
         )
     echo_tables([_table(summary)], "text", None)
     checked = summary.verification
-    if checked is None:
+    for name, reason in summary.left_out.items():
+        click.echo(f"no {name}: {reason}")
+    if no_weights:
+        click.echo("not verified, and no runtime can load it: --no-weights")
+    elif checked is None:
         click.echo("not verified: --no-verify")
     else:
         click.echo(

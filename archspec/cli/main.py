@@ -30,6 +30,7 @@ COMMANDS = {
     "build": "Build the PyTorch model and write its weights.",
     "export": "Export to ONNX and verify against PyTorch.",
     "run": "Run an exported model on ONNX Runtime.",
+    "bench": "Measure an exported model, as shares of the machine's limits.",
     "list": "List the zoo: published architectures.",
     "schema": "Print the language as JSON Schema, for editors.",
     "doctor": "Say what is installed, what runs where, and what is missing.",

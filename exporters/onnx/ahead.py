@@ -112,7 +112,7 @@ def _turned(tensors: Sequence[Streamed], pool: ThreadPoolExecutor) -> Iterator[I
 def _read(tensors: Sequence[Streamed], start: int, stop: int) -> list[Array]:
     """Those rows of tensors that are made together, as they are stored."""
     made = tensors[0].reading.read(start, stop)
-    return [np.asarray(made[t.index]).astype(t.stored, copy=False) for t in tensors]
+    return [t.narrowed(made[t.index]) for t in tensors]
 
 
 def turn(rows: Array, out: Array) -> None:

@@ -28,6 +28,8 @@ def fused(
         options |= {"q_num_heads": q.heads, "kv_num_heads": k.heads}
     else:
         ins = [apart(g, x) for x in (q, k, v)]
+    if g.half:
+        options["softmax_precision"] = ir.DataType.FLOAT.value
     out, *present = g.nodes("Attention", 3 if past else 1, *ins, see, *past, **options)
     out.metadata_props["archspec.attention"] = "fused"
     return Heads(out, q.heads) if isinstance(q, Heads) and "q_num_heads" in options else out, present
@@ -49,11 +51,8 @@ def with_sinks(
         s = g.op("Mul", g.op("Tanh", g.op("Div", s, cap)), cap)
     s = g.op("Add", g.op("Reshape", s, spread), added)  # B H T S
     rows = g.op("Concat", g.op("Shape", s, end=3), g.const([1]), axis=0)
-    joined = g.op(
-        "Softmax",
-        g.op("Concat", s, g.op("Expand", g.op("Reshape", sinks, g.const([1, -1, 1, 1])), rows), axis=-1),
-        axis=-1,
-    )
+    logits = g.op("Concat", s, g.op("Expand", g.op("Reshape", sinks, g.const([1, -1, 1, 1])), rows), axis=-1)
+    joined = g.halved(g.op("Softmax", g.full(logits), axis=-1))
     a = g.op("Slice", joined, g.const([0]), g.const([-1]), g.const([-1]))
     y = g.op("Reshape", g.op("MatMul", g.op("Reshape", a, grouped), v), spread)
     packed = merged(g, y)

@@ -5,7 +5,7 @@ A distance is one of columns: all rows of a batch have the same, since what they
 
 from __future__ import annotations
 
-import numpy as np
+import ml_dtypes
 import onnx_ir as ir
 
 from archspec.ops.words import Alibi, Buckets
@@ -14,21 +14,23 @@ from .graph import Builder
 
 
 def biased(g: Builder, see: ir.Value, bias: ir.Value) -> ir.Value:
-    """B 1 T S and H T S -> B H T S: the bias, and the lowest number where a query does not see a key.
+    """B 1 T S and H T S -> B H T S: the bias, and half of the lowest number where a query does not see a key.
 
-    Not -inf: a row that sees nobody stays finite.
+    Not -inf, nor what a score could push that far: a row that sees nobody stays finite.
     """
-    lowest = g.number(np.finfo(g.dtype.numpy()).min)
-    return g.once(("biased", see, bias), lambda: g.op("Where", see, bias, lowest))
+    low = g.number(ml_dtypes.finfo(g.dtype.numpy()).min / 2)
+    return g.once(("biased", see, bias), lambda: g.op("Where", see, bias, low))
 
 
 def alibi(g: Builder, see: ir.Value, bias: Alibi, scale: float) -> ir.Value:
     """H T S: -slope · |j - i|; `scale` is that of the scores, which the bias shares where it is added before it."""
 
     def make() -> ir.Value:
-        apart = g.op("Cast", g.op("Abs", _distances(g, see)), to=g.dtype.value)
         by = -(scale if bias.scaled else 1.0)
-        return g.op("Mul", apart, g.number([[[by * slope]] for slope in bias.slopes()]))
+        with g.precise():  # a distance has more digits than half of a float
+            apart = g.op("Cast", g.op("Abs", _distances(g, see)), to=g.dtype.value)
+            there = g.op("Mul", apart, g.number([[[by * slope]] for slope in bias.slopes()]))
+        return g.halved(there)
 
     return g.once(("alibi", see, bias, scale if bias.scaled else None), make)
 

@@ -14,7 +14,7 @@ from archspec.ops.model import Model
 from .graph import INT64, IR_VERSION, Builder, prune
 from .passes import fuse
 from .passes.fusion import Fusion
-from .precision import FP32, Precision
+from .precision import FP32, Precision, storage
 from .weights import Weights
 from .words import OnnxRun, Part, slot_name, trimmed
 
@@ -81,7 +81,8 @@ def emit(
     What was fused for `ort` is in the result's `meta["fusions"]`.
     """
     g = Builder(model.name, precision.dtype)
-    run, scope = OnnxRun(g, model, part, weights, last_only, context), Bound(model)
+    run = OnnxRun(g, model, part, weights, storage(model, precision), last_only, context)
+    scope = Bound(model)
     memory = None
     keep = ["input_ids", "attention_mask"]
     if model.form == "encoder_decoder":
@@ -98,7 +99,9 @@ def emit(
             g.output(value, slot_name("cross", slot), ["batch", slot.slot.heads, "source", slot.slot.width])
     else:
         assert isinstance(out, ir.Value)
-        g.output(out, *result(model, last_only))
+        out = g.full(out)  # whoever reads it computes in float32
+        with g.precise():
+            g.output(out, *result(model, last_only))
         for slot, value in run.present.items():
             total = trimmed("total", slot)
             g.output(value, slot_name("present", slot), ["batch", slot.slot.heads, total, slot.slot.width])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import json
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
-from archspec.errors import UsageError
 from archspec.ops.head import LmHead
 from archspec.ops.model import Model
 
+from .beside import Beside, write_beside
 from .emit import Target, emit, parts, result
 from .folder import MANIFEST, atomic_folder
 from .graph import OPSET
 from .passes.fusion import Fusion
 from .precision import FP32, Precision
-from .sidecar import SIDECAR, Progress, write_weights
+from .sidecar import SIDECAR, Progress, bytes_of, refer_weights, write_weights
 from .weights import Weights
 from .words import Part
 
@@ -38,9 +37,10 @@ LAYOUT = 1
 
 @dataclass(frozen=True)
 class ExportSummary:
-    """What an export wrote. `files`: name -> bytes. `weight_bytes`: those of the sidecar. `nodes`: a graph's, by part.
+    """What an export wrote. `files`: name -> bytes. `weight_bytes`: of the weights, written or not. `nodes`: a graph's, by part.
 
     `fusions`: what became of the main graph's parts for the target `ort`.
+    `left_out`: a file for other runtimes that was not written -> why.
     """
 
     folder: Path
@@ -50,6 +50,7 @@ class ExportSummary:
     parameters: int
     nodes: Mapping[Part, int]
     fusions: tuple[Fusion, ...]
+    left_out: Mapping[str, str]
     verification: Verification | None
 
 
@@ -66,57 +67,65 @@ def export(
     target: Target = "onnx",
     precision: Precision = FP32,
     last_only: bool = True,
-    companions: Sequence[Path] = (),
+    graph_only: bool = False,
+    beside: Beside | None = None,
     progress: Progress | None = None,
 ) -> ExportSummary:
     """Write a model's graphs and weights to the folder `out`, which appears whole or not at all.
 
-    weights: a stored tensor by its path (`model.tensors()`), in its stored shape; read one at a time.
+    weights: a stored tensor by its path (`model.tensors()`), or rows of it; read when they are written, and not kept.
     spec_yaml: the complete spec, kept as `spec.yaml` and, with its SHA-256, in every graph's metadata.
-    context_length: the longest run that makes sense, for the manifest.
+    context_length: the longest run that makes sense.
     overwrite: replace an earlier export.
     verify: compare with PyTorch first; `module` is the built model with these weights (made here if it is not given).
     target: operators of opset 23 only, or ONNX Runtime's fused ones where there are any.
     precision: of the numbers in the graphs.
     last_only: the cached graph gives the logits of each row's last token alone. `logits.onnx` gives all, always.
-    companions: files that belong beside the model (`tokenizer.json`), copied.
+    graph_only: no weights are written, and nothing is verified: the graphs refer to a file that is not there.
     progress: called with what is being done and the share of it that is done.
 
     Raises:
-        UsageError: `out` cannot be written, or is in the way.
+        UsageError: `out` cannot be written, or is in the way; there is no room to verify.
         VerificationError: ONNX Runtime does not compute what PyTorch does; nothing is left behind.
     """
-    progress = progress or (lambda stage, share: None)
-    digest = hashlib.sha256(spec_yaml.encode()).hexdigest()
-    metadata = {"archspec.spec": spec_yaml, "archspec.spec_sha256": digest}
+    progress, beside = progress or (lambda stage, share: None), beside or Beside()
+    metadata = {"archspec.spec": spec_yaml, "archspec.spec_sha256": hashlib.sha256(spec_yaml.encode()).hexdigest()}
     files = parts(model)
     last_only &= isinstance(model.head, LmHead)
+    graphs = {
+        part: emit(
+            model,
+            part,
+            weights,
+            last_only=last_only and part == "cached",
+            metadata=metadata,
+            precision=precision,
+            target=target,
+            context=context_length,
+        )
+        for part in files
+    }
+    weight_bytes = bytes_of(list(graphs.values()))
+    verify &= not graph_only
+    module = _comparable(model, module, weight_bytes) if verify else None
     with atomic_folder(out, overwrite=overwrite) as folder:
-        graphs = {
-            part: emit(
-                model,
-                part,
-                weights,
-                last_only=last_only and part == "cached",
-                metadata=metadata,
-                precision=precision,
-                target=target,
-                context=context_length,
-            )
-            for part in files
-        }
-        weight_bytes, weights_hash = write_weights(list(graphs.values()), folder, progress)
+        hashes = {SPEC: metadata["archspec.spec_sha256"]}
+        if graph_only:
+            refer_weights(list(graphs.values()), folder)
+        else:
+            hashes[SIDECAR] = write_weights(list(graphs.values()), folder, progress)
         for part, graph in graphs.items():
             ir.save(graph, folder / files[part])
         (folder / SPEC).write_text(spec_yaml, "utf-8")
-        for companion in companions:
-            _copy(companion, folder)
-        manifest = _manifest(model, graphs, digest, context_length, target, precision)
+        stepping = graphs["cached"].graph if "cached" in graphs else None
+        left_out = write_beside(
+            folder, model, stepping, files.get("cached", ""), beside, context_length, precision
+        )
+        manifest = _manifest(model, graphs, context_length, target, precision, graph_only)
         checked = _verified(folder, model, weights, module, progress) if verify else None
-        manifest["files"] = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
-        manifest["sha256"] = {SIDECAR: weights_hash, SPEC: digest} | {
-            name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in files.values()
-        }
+        hashes |= {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in files.values()}
+        sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+        manifest |= {"spec_sha256": hashes[SPEC], "files": sizes, "left_out": left_out, "sha256": hashes}
         manifest["verification"] = asdict(checked) if checked else None
         (folder / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", "utf-8")
         sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
@@ -125,26 +134,34 @@ def export(
         form=model.form,
         files=sizes,
         weight_bytes=weight_bytes,
-        parameters=sum(t.size for t in model.tensors() if t.trained),
+        parameters=manifest["parameters"],
         nodes={part: len(graph.graph) for part, graph in graphs.items()},
         fusions=graphs["cached" if "cached" in graphs else "logits"].meta["fusions"],
+        left_out=left_out,
         verification=checked,
     )
 
 
-def _copy(companion: Path, folder: Path) -> None:
-    if (folder / companion.name).exists() or companion.name == MANIFEST:
-        raise UsageError(f"{companion} has the name of a file of the export.", "rename it")
-    shutil.copyfile(companion, folder / companion.name)
+def _comparable(model: Model, module: Transformer | None, weight_bytes: int) -> Transformer | None:
+    """The module, if ONNX Runtime can be compared with it as it is. Raises UsageError where there is no room to verify."""
+    import torch
+
+    from archspec.exporters.torch.room import demand_verification
+
+    if module is not None:
+        held = next(module.parameters())
+        module = module if held.dtype == torch.float32 and held.device.type == "cpu" else None
+    demand_verification(model, module is not None, weight_bytes)
+    return module
 
 
 def _manifest(
     model: Model,
     graphs: Mapping[Part, ir.Model],
-    digest: str,
     context_length: int | None,
     target: Target,
     precision: Precision,
+    graph_only: bool,
 ) -> dict[str, Any]:
     """What a runtime needs to know, and where the folder came from."""
     _, stack = model.main
@@ -169,9 +186,8 @@ def _manifest(
             }
             for part, graph in graphs.items()
         },
-        "weights": SIDECAR,
+        "weights": None if graph_only else SIDECAR,
         "parameters": sum(t.size for t in model.tensors() if t.trained),
-        "spec_sha256": digest,
         "versions": {
             "archspec": importlib.metadata.version("archspec-compiler"),
             "onnx-ir": importlib.metadata.version("onnx-ir"),
@@ -190,15 +206,9 @@ def _verified(
     folder: Path, model: Model, weights: Weights, module: Transformer | None, progress: Progress
 ) -> Verification:
     """Compare the written folder with PyTorch in float32. Raises VerificationError."""
-    import torch
-
     from .verify import loaded, verify
 
     progress("verification", 0.0)
-    if module is not None:
-        held = next(module.parameters())
-        module = module if held.dtype == torch.float32 and held.device.type == "cpu" else None
-    module = module or loaded(model, weights)
-    checked = verify(folder, model, module)
+    checked = verify(folder, model, module or loaded(model, weights))
     progress("verification", 1.0)
     return checked

@@ -21,6 +21,7 @@ Made = TypeVar("Made")
 OPSET = 23
 IR_VERSION = 11
 INT64 = ir.DataType.INT64
+HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
 class Builder:
@@ -44,6 +45,19 @@ class Builder:
         self.dtype = saved if saved == ir.DataType.DOUBLE else ir.DataType.FLOAT
         yield
         self.dtype = saved
+
+    @property
+    def half(self) -> bool:
+        """Does the graph compute in two bytes?"""
+        return self.dtype in HALVES
+
+    def full(self, x: ir.Value) -> ir.Value:
+        """A float in float32 where the graph computes in half: what squares, sums and exponentials are taken of."""
+        return self.op("Cast", x, to=ir.DataType.FLOAT.value) if self.half else x
+
+    def halved(self, x: ir.Value) -> ir.Value:
+        """What came of `full`, as the graph computes."""
+        return self.op("Cast", x, to=self.dtype.value) if self.half else x
 
     @contextmanager
     def at(self, place: str) -> Iterator[None]:
@@ -118,6 +132,16 @@ class Builder:
             ]
 
         return self.once(("weight", tensors[0][0]), make)
+
+    def view(self, of: ir.Value, name: str, dtype: ir.DataType, shape: Sequence[int]) -> ir.Value:
+        """The bytes of a stored tensor once more, as a tensor of another type and shape: they stand in the file once."""
+
+        def make() -> ir.Value:
+            held = of.const_value
+            assert isinstance(held, Streamed)
+            return self._initializer(name, Streamed(name, dtype, shape, held.reading, held.index, held.place))
+
+        return self.once(("weight", name), make)
 
     def const(self, array: Any, dtype: Any = np.int64) -> ir.Value:
         """A constant inside the graph, once for each content."""

@@ -30,10 +30,12 @@ def layer_norm(g: Builder, x: X, weight: ir.Value | None, bias: ir.Value | None,
         return g.op("LayerNormalization", *inputs, axis=-1, epsilon=eps)
 
     def outside_norm(x: ir.Value, weight: ir.Value, bias: ir.Value | None) -> ir.Value:
-        last = g.const([-1])
+        last, x = g.const([-1]), g.full(x)
         centred = g.op("Sub", x, g.op("ReduceMean", x, last))
         std = g.op("Sqrt", g.op("ReduceMean", g.op("Mul", centred, centred), last))
-        y = g.op("Mul", g.op("Div", centred, g.op("Add", std, g.number(eps))), weight)
+        with g.precise():
+            least = g.number(eps)
+        y = g.op("Mul", g.halved(g.op("Div", centred, g.op("Add", std, least))), weight)
         return g.op("Add", y, bias) if bias else y
 
     return _normed(g, outside_norm if outside else norm, x, weight, bias)
@@ -41,9 +43,11 @@ def layer_norm(g: Builder, x: X, weight: ir.Value | None, bias: ir.Value | None,
 
 def l2_norm(g: Builder, x: X, eps: float) -> X:
     """x / max(‖x‖, eps)"""
-    each = rows(g, x)
-    length = g.op("Max", g.op("ReduceL2", each, g.const([-1])), g.number(eps))
-    return like(g, x, g.op("Div", each, length))
+    each = g.full(rows(g, x))
+    with g.precise():
+        least = g.number(eps)
+    length = g.op("Max", g.op("ReduceL2", each, g.const([-1])), least)
+    return like(g, x, g.halved(g.op("Div", each, length)))
 
 
 def _normed(g: Builder, norm: Norm, x: X, weight: ir.Value | None, bias: ir.Value | None) -> X:

@@ -2,29 +2,161 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Literal
 
 import onnx_ir as ir
 
+from archspec.diagnostics import nearest
+from archspec.errors import UsageError
+from archspec.ops.base import Tensor, walk
+from archspec.ops.leaves import Linear, Table
+from archspec.ops.model import Model
+from archspec.ops.moe import Moe
 from archspec.ops.record import Record
 
 Compute = Literal["fp32", "fp16", "bf16"]
+Name = Literal["fp32", "fp16", "bf16", "int8", "int4"]
 
 DTYPES: dict[Compute, ir.DataType] = {
     "fp32": ir.DataType.FLOAT,
     "fp16": ir.DataType.FLOAT16,
     "bf16": ir.DataType.BFLOAT16,
 }
+BLOCK = 32
+SIZES = (16, 32, 64, 128, 256)
+
+
+class Blocks(Record):
+    """Weights as small integers: w ≈ scale · (code - zero), with a scale, and a zero where not `symmetric`, for each `size` weights
+    of a row. A row is what meets one output: blocks run along a linear's input, and along a token's vector.
+    """
+
+    bits: Literal[4, 8]
+    size: int = BLOCK
+    symmetric: bool = True
+
+    @property
+    def middle(self) -> int:
+        """The code that stands for 0 in a symmetric block."""
+        return 1 << (self.bits - 1)
 
 
 class Precision(Record):
-    """`compute`: of activations, caches and the weights that are not quantised."""
+    """`compute`: of activations, caches and the weights that are not in blocks. `keep`: patterns of weights that never are."""
 
     compute: Compute = "fp32"
+    blocks: Blocks | None = None
+    keep: tuple[str, ...] = ()
 
     @property
     def dtype(self) -> ir.DataType:
         return DTYPES[self.compute]
 
+    @property
+    def name(self) -> Name:
+        """What it is called for short."""
+        if self.blocks is None:
+            return self.compute
+        return "int4" if self.blocks.bits == 4 else "int8"
+
+    def __str__(self) -> str:
+        """int4 in symmetric blocks of 32, computed in fp32"""
+        if self.blocks is None:
+            return self.compute
+        kind = "symmetric" if self.blocks.symmetric else "asymmetric"
+        return f"{self.name} in {kind} blocks of {self.blocks.size}, computed in {self.compute}"
+
 
 FP32 = Precision()
+
+
+def precision(
+    name: Name,
+    *,
+    compute: Compute | None = None,
+    block: int | None = None,
+    symmetric: bool = True,
+    keep: tuple[str, ...] = (),
+) -> Precision:
+    """A precision by its name; what else may be said goes with int8 and int4. Raises UsageError for what does not go together."""
+    if name in DTYPES:
+        said = {"a compute type": compute, "a block size": block, "asymmetric": not symmetric, "weights to keep": keep}
+        if extra := [what for what, value in said.items() if value]:
+            raise UsageError(f"{name} has no blocks, so {' and '.join(extra)} would do nothing.", "say int8 or int4")
+        return Precision(name)
+    if block is not None and block not in SIZES:
+        sizes = ", ".join(map(str, SIZES[:-1]))
+        raise UsageError(f"A block of {block} weights has no kernels.", f"say {sizes} or {SIZES[-1]}")
+    bits: Literal[4, 8] = 4 if name == "int4" else 8
+    return Precision(compute or "fp32", Blocks(bits, block or BLOCK, symmetric), keep)
+
+
+@dataclass(frozen=True)
+class Storage:
+    """How a model's stored tensors lie in a file: `small` are those in blocks, `left` why another one is not, by path."""
+
+    precision: Precision
+    small: frozenset[str]
+    left: Mapping[str, str]
+
+    def __str__(self) -> str:
+        """211 of 272 tensors are int4; 61: vectors"""
+        reasons = Counter(self.left.values())
+        why = "".join(f"; {n}: {reason}" for reason, n in reasons.items())
+        return f"{len(self.small)} of {len(self.small) + len(self.left)} tensors are {self.precision.name}{why}"
+
+
+def storage(model: Model, precision: Precision) -> Storage:
+    """Decide for each stored tensor. Raises UsageError for a pattern of `keep` that no tensor has a name for."""
+    blocks = precision.blocks
+    if blocks is None:
+        return Storage(precision, frozenset(), {})
+    kept = _kept(model, precision.keep)
+    routers = routed(model)
+    left = {
+        t.path: why for t in model.tensors() if (why := "kept" if t.path in kept else _unfit(t, blocks, routers))
+    }
+    return Storage(precision, frozenset(t.path for t in model.tensors() if t.path not in left), left)
+
+
+def routed(model: Model) -> frozenset[str]:
+    """The tensors of routers, which are float32 whatever the graph computes in: a choice of experts is not to be rounded."""
+    at = [path for path, op, _ in walk(model) if isinstance(op, Moe)]
+    return frozenset(f"{path}{name}" for path in at for name in ("router.weight", "router.bias", "selection_bias"))
+
+
+def _unfit(tensor: Tensor, blocks: Blocks, routers: frozenset[str]) -> str | None:
+    """Why a tensor is not in blocks."""
+    leaf = tensor.leaf
+    if tensor.path in routers:
+        return "routers"
+    if isinstance(leaf, Table) and tensor.component != "token_embedding":
+        return "tables of positions, types and distances"
+    if not isinstance(leaf, Linear | Table) or not tensor.path.endswith(".weight"):
+        return "vectors"
+    width = tensor.shape[-1]
+    return f"{width} wide, no multiple of {blocks.size}" if width % blocks.size else None
+
+
+def _kept(model: Model, patterns: tuple[str, ...]) -> set[str]:
+    """Stored tensors that a pattern names: by their path, by that of something they are part of, or by one that is tied to them."""
+    kept: set[str] = set()
+    names = {t.path: t.path for t in model.tensors()} | model.ties
+    for pattern in patterns:
+        found = {stored for path, stored in names.items() if any(fnmatchcase(at, pattern) for at in _places(path))}
+        if not found:
+            near = nearest(pattern, sorted({at for path in names for at in _places(path)}))
+            hint = f"did you mean {near}?" if near else "say a path, such as head or decoder.layers.0.*"
+            raise UsageError(f"No weight is called {pattern}.", hint)
+        kept |= found
+    return kept
+
+
+def _places(path: str) -> list[str]:
+    """decoder.layers.0.ffn.up.weight, decoder.layers.0.ffn.up, decoder.layers.0.ffn, …"""
+    parts = path.split(".")
+    return [".".join(parts[:n]) for n in range(len(parts), 0, -1)]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 
-from .ahead import pieces
+from .ahead import AHEAD, pieces
 from .weights import Streamed
 
 SIDECAR = "model.onnx.data"
@@ -21,13 +22,13 @@ Progress = Callable[[str, float], None]
 
 
 def weights_of(models: Sequence[ir.Model]) -> dict[str, list[ir.Value]]:
-    """Name -> the initializers, one a graph, that stand for a stored tensor; constants stay in their graphs."""
-    named: dict[str, list[ir.Value]] = {}
+    """Place -> the initializers of all graphs that stand for these bytes; constants stay in their graphs."""
+    places: dict[str, list[ir.Value]] = {}
     for model in models:
-        for name, value in model.graph.initializers.items():
+        for value in model.graph.initializers.values():
             if isinstance(value.const_value, Streamed):
-                named.setdefault(name, []).append(value)
-    return named
+                places.setdefault(value.const_value.place, []).append(value)
+    return places
 
 
 def layout(sizes: Sequence[int]) -> tuple[list[int], int]:
@@ -40,15 +41,13 @@ def layout(sizes: Sequence[int]) -> tuple[list[int], int]:
     return starts, at
 
 
-def write_weights(models: Sequence[ir.Model], folder: Path, progress: Progress) -> tuple[int, str]:
+def write_weights(models: Sequence[ir.Model], folder: Path, progress: Progress) -> str:
     """Write the weights of all graphs to one file, and leave references to it in them.
 
-    Returns the bytes written and their SHA-256. No weight is read before its turn comes, or kept after it.
+    Returns the SHA-256 of the file. No weight is read before its turn comes, or kept after it.
     """
-    named = weights_of(models)
-    tensors = [stored(values[0]) for values in named.values()]
-    starts, total = layout([tensor.nbytes for tensor in tensors])
-    digest, at = hashlib.sha256(), 0
+    tensors, starts, total = placed(models)
+    digest, at, sent = hashlib.sha256(), 0, 0
     with (folder / SIDECAR).open("wb") as file:
         for i, piece in pieces(tensors):
             gap = bytes(max(0, starts[i] - at))
@@ -57,22 +56,47 @@ def write_weights(models: Sequence[ir.Model], folder: Path, progress: Progress) 
                 file.write(part)
                 digest.update(part)
                 at += len(part)
+            if at - sent >= AHEAD:
+                file.flush()
+                _send(file.fileno(), sent, at)
+                sent = at
             progress("weights", at / total)
-    for start, values in zip(starts, named.values(), strict=True):
-        refer(values, start, folder)
-    return total, digest.hexdigest()
+    refer_weights(models, folder)
+    return digest.hexdigest()
 
 
-def stored(value: ir.Value) -> Streamed:
-    """What an initializer holds before it is written."""
+def _send(file: int, start: int, stop: int) -> None:
+    """Ask the system to write these bytes to the disk now, while the next are made, instead of all of them in the end."""
+    if hasattr(os, "posix_fadvise") and not os.environ.get("NOADV"):
+        os.posix_fadvise(file, start, stop - start, os.POSIX_FADV_DONTNEED)
+
+
+def bytes_of(models: Sequence[ir.Model]) -> int:
+    """Bytes of the file that `write_weights` would write."""
+    return placed(models)[2]
+
+
+def placed(models: Sequence[ir.Model]) -> tuple[list[Streamed], list[int], int]:
+    """The tensor that is read for each place, where each starts, and where the file ends."""
+    tensors = []
+    for place, values in weights_of(models).items():
+        held = [_held(value) for value in values]
+        tensors.append(next((tensor for tensor in held if tensor.name == place), held[0]))
+    return tensors, *layout([tensor.nbytes for tensor in tensors])
+
+
+def refer_weights(models: Sequence[ir.Model], folder: Path) -> None:
+    """Make the weights of all graphs references to the file in `folder`, whether it is there or not."""
+    _, starts, _ = placed(models)
+    for start, values in zip(starts, weights_of(models).values(), strict=True):
+        for value in values:
+            tensor = _held(value)
+            value.const_value = ir.ExternalTensor(
+                SIDECAR, start, tensor.nbytes, tensor.dtype, shape=tensor.shape, name=str(tensor.name), base_dir=folder
+            )
+
+
+def _held(value: ir.Value) -> Streamed:
+    """What an initializer is before it is written."""
     assert isinstance(value.const_value, Streamed)
     return value.const_value
-
-
-def refer(values: Sequence[ir.Value], start: int, folder: Path) -> None:
-    """Make initializers references to their place in the file."""
-    for value in values:
-        tensor = stored(value)
-        value.const_value = ir.ExternalTensor(
-            SIDECAR, start, tensor.nbytes, tensor.dtype, shape=tensor.shape, name=str(tensor.name), base_dir=folder
-        )

@@ -12,34 +12,45 @@ from archspec.ops.bind import LeafRef
 from archspec.ops.leaves import Linear, Table, Vector
 from archspec.ops.model import Model
 
-from . import experts
+from . import blockwise, experts
+from .blockwise import Matrix, SmallLookup, SmallProduct
 from .graph import Array, Builder
 from .heads import X, plain
+from .precision import Storage
 from .weights import Reader, Weights, beside, whole
 
 
 @dataclass(frozen=True)
 class Product:
-    """x Wᵀ + b as it stands in a graph, for passes that put several into one. `weight` and `bias` are paths of stored tensors."""
+    """x Wᵀ + b as it stands in a graph, for passes that put several into one. `weight` and `bias` are paths of stored tensors.
+
+    `raw` is x Wᵀ.
+    """
 
     x: ir.Value
     weight: str
     bias: str | None
     inp: int
     out: int
+    raw: ir.Value
     y: ir.Value
 
 
 class Stored:
     """The leaves of a model in a graph. `weights` gives a stored tensor by its path, as it is stored: (out, in) for a linear."""
 
-    def __init__(self, builder: Builder, model: Model, weights: Weights) -> None:
-        self.g, self.weights, self.ties = builder, weights, model.ties
+    def __init__(self, builder: Builder, model: Model, weights: Weights, storage: Storage) -> None:
+        self.g, self.weights, self.ties, self.storage = builder, weights, model.ties, storage
         self.tables = {t.path for t in model.tensors() if isinstance(t.leaf, Table)}
+        #: Token tables that are a head's matrix too.
+        self.shared = self.tables & {stored for path, stored in model.ties.items() if path.startswith("head.")}
         #: The expert whose body is being walked.
         self.expert = 0
         #: Every linear that is neither an expert's nor the token table, in order, by its own path.
         self.products: dict[str, Product] = {}
+        #: Every product with a matrix in blocks, by what it gives, and every look into a table in blocks.
+        self.small_products: dict[ir.Value, SmallProduct] = {}
+        self.small_lookups: list[SmallLookup] = []
 
     def linear(self, x: X, w: LeafRef) -> ir.Value:
         leaf = w.leaf
@@ -51,20 +62,31 @@ class Stored:
         if stored in self.tables:
             y = self.tied_linear(x, leaf, stored)
             return self.g.op("Add", y, self.vector(f"{w.path}.bias", (leaf.out,))) if leaf.bias else y
-        y = self.product(x, stored, (leaf.inp, leaf.out), self.rows(stored))
+        y = raw = self.product(x, stored, (leaf.inp, leaf.out), self.rows(stored), stored in self.storage.small)
         bias = self.ties.get(f"{w.path}.bias", f"{w.path}.bias") if leaf.bias else None
         if bias:
             y = self.g.op("Add", y, self.vector(bias, (leaf.out,)))
-        self.products[w.path] = Product(x, stored, bias, leaf.inp, leaf.out, y)
+        self.products[w.path] = Product(x, stored, bias, leaf.inp, leaf.out, raw, y)
         return y
 
     def rows(self, path: str) -> Reader:
         """A stored tensor, as it is stored."""
         return lambda start, stop: self.weights(path, start, stop)
 
-    def product(self, x: ir.Value, name: str, shape: tuple[int, int], read: Reader) -> ir.Value:
-        """... I -> ... O: x times the weight `name` of this shape (I, O), of which `read` gives rows as (O, I)."""
+    def product(self, x: ir.Value, name: str, shape: tuple[int, int], read: Reader, small: bool) -> ir.Value:
+        """... I -> ... O: x times the weight `name` of this shape (I, O), of which `read` gives rows as (O, I). `small`: in blocks."""
+        if small:
+            return self.small_product(x, self.matrix(name, shape[1], shape[0], read))
         return self.g.op("MatMul", x, self.g.weight(name, shape, read, turned=True))
+
+    def matrix(self, name: str, out: int, inp: int, read: Reader, stack: str | None = None) -> Matrix:
+        assert self.storage.precision.blocks is not None
+        return Matrix(name, out, inp, read, self.storage.precision.blocks, stack or name)
+
+    def small_product(self, x: ir.Value, matrix: Matrix) -> ir.Value:
+        y = blockwise.product(self.g, x, matrix)
+        self.small_products[y] = SmallProduct(x, matrix, y)
+        return y
 
     def side_by_side(self, products: Sequence[Product], name: str) -> ir.Value:
         """Several linears of one x as a single one, their results along the last axis. `name`: of the weight they make together."""
@@ -74,7 +96,10 @@ class Stored:
             return np.concatenate([self.weights(p.bias) if p.bias else np.zeros(p.out, np.float32) for p in products])
 
         weight = beside([(p.out, self.rows(p.weight)) for p in products])
-        y = self.product(products[0].x, f"{name}.weight", (products[0].inp, out), weight)
+        small = products[0].raw in self.small_products
+        for p in products:
+            self.small_products.pop(p.raw, None)  # nothing reads it any longer
+        y = self.product(products[0].x, f"{name}.weight", (products[0].inp, out), weight, small)
         if not any(p.bias for p in products):
             return y
         return self.g.op("Add", y, self.g.weight(f"{name}.bias", (out,), whole(bias)))
@@ -82,19 +107,37 @@ class Stored:
     def expert_linear(self, x: ir.Value, leaf: Linear, weight: str, bias: str) -> ir.Value:
         """The linear of the expert whose body is being walked."""
         assert leaf.experts is not None
-        stored, n = self.ties.get(bias, bias), leaf.experts
-        matrices = experts.weights_of(
-            self.g, weight, n, (leaf.inp, leaf.out), self.rows(weight), turned=True
-        )
-        y = self.g.op("MatMul", x, matrices[self.expert])
+        stored, n, rows = self.ties.get(bias, bias), leaf.experts, self.rows(weight)
+        if weight in self.storage.small:
+            y = self.small_product(x, self.stack(weight, n, leaf.out, leaf.inp, rows)[self.expert])
+        else:
+            matrices = experts.weights_of(self.g, weight, n, (leaf.inp, leaf.out), rows, turned=True)
+            y = self.g.op("MatMul", x, matrices[self.expert])
         if not leaf.bias:
             return y
         vectors = experts.weights_of(self.g, stored, n, (leaf.out,), self.rows(stored))
         return self.g.op("Add", y, vectors[self.expert])
 
+    def stack(self, name: str, experts: int, out: int, inp: int, read: Reader) -> list[Matrix]:
+        """A matrix in blocks for each expert. They enter the graph, and the file, one after the other, as they are read."""
+
+        def one(expert: int) -> Matrix:
+            first = expert * out
+            return self.matrix(f"{name}.{expert}", out, inp, lambda a, b: read(first + a, first + b), stack=name)
+
+        def make() -> list[Matrix]:
+            matrices = [one(e) for e in range(experts)]
+            for matrix in matrices:
+                blockwise.standing(self.g, matrix)
+            return matrices
+
+        return self.g.once(("experts", name), make)
+
     def tied_linear(self, x: ir.Value, leaf: Linear, table: str) -> ir.Value:
         """x times the token table, read as it lies: a Transpose node would be folded into a second copy of it."""
         g = self.g
+        if table in self.storage.small:
+            return self.small_product(x, self.matrix(table, leaf.out, leaf.inp, self.rows(table)))
         rows = g.op("Reshape", x, g.const([-1, leaf.inp]))
         y = g.op("Gemm", rows, self.table(table, leaf.out, leaf.inp), transB=1)
         return g.op("Reshape", y, g.op("Concat", g.op("Shape", x, start=0, end=-1), g.const([leaf.out]), axis=0))
@@ -111,7 +154,13 @@ class Stored:
         leaf, path = w.leaf, f"{w.path}.weight"
         assert isinstance(leaf, Table)
         rows = self.g.op("Add", plain(ids), self.g.const(offset)) if offset else plain(ids)
-        return self.g.op("Gather", self.table(self.ties.get(path, path), leaf.rows, leaf.width), rows, axis=0)
+        stored = self.ties.get(path, path)
+        if stored not in self.storage.small:
+            return self.g.op("Gather", self.table(stored, leaf.rows, leaf.width), rows, axis=0)
+        matrix = self.matrix(stored, leaf.rows, leaf.width, self.rows(stored))
+        y = blockwise.lookup(self.g, rows, matrix, turned=stored in self.shared)
+        self.small_lookups.append(SmallLookup(rows, matrix, y))
+        return y
 
     def norm_vector(self, w: LeafRef | None, shift: float = 0.0) -> ir.Value | None:
         """A norm's weight beside B T H C: (C) or (H C)."""

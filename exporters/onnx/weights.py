@@ -9,9 +9,13 @@ from typing import Any, Protocol
 import numpy as np
 import onnx_ir as ir
 
+from archspec.errors import WeightsError
+
 Array = np.ndarray[Any, Any]
 #: Elements that are read at a time: what a core's cache and the disk's queue like, and nothing beside a model.
 CHUNK = 1 << 21
+#: Where the range of a narrow type ends: from here on a number is rounded to infinity.
+ENDS = {ir.DataType.FLOAT16: 65520.0, ir.DataType.BFLOAT16: 3.3961775e38}
 
 Reader = Callable[[int, int], Array]
 """Rows [start, stop) of a tensor. May be called from several threads, in any order, and twice for the same rows."""
@@ -33,23 +37,55 @@ class Reading:
 
     read: (start, stop) -> those rows of every tensor.
     turned: what is read is the transpose of what is stored; its rows are columns there.
+    abreast: so many columns there, side by side, are one row here, and as unsigned integers of their size together.
     """
 
-    def __init__(self, rows: int, read: Callable[[int, int], Sequence[Array]], turned: bool = False) -> None:
-        self.rows, self.read, self.turned = rows, read, turned
+    def __init__(
+        self, rows: int, read: Callable[[int, int], Sequence[Array]], turned: bool = False, abreast: int = 1
+    ) -> None:
+        self.rows, self.read, self.turned, self.abreast = rows, read, turned, abreast
 
 
 class Streamed(ir.LazyTensor):
-    """One tensor of a reading. Types of less than a byte are read as the bytes that they are packed in."""
+    """One tensor of a reading. Types of less than a byte are read as the bytes that they are packed in.
 
-    def __init__(self, name: str, dtype: ir.DataType, shape: Sequence[int], reading: Reading, index: int = 0) -> None:
-        self.reading, self.index = reading, index
+    place: a name for its bytes in the file, which tensors of other types and shapes may share; by default its own.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        dtype: ir.DataType,
+        shape: Sequence[int],
+        reading: Reading,
+        index: int = 0,
+        place: str | None = None,
+    ) -> None:
+        self.reading, self.index, self.place = reading, index, place or name
         super().__init__(self._whole, dtype, ir.Shape(shape), name=name)
 
     @property
     def stored(self) -> np.dtype[Any]:
-        """What lies in the file."""
+        """What is read of it, and lies in the file."""
+        if self.reading.abreast > 1:
+            return np.dtype(f"u{int(self.dtype.itemsize * self.reading.abreast)}")
         return self.dtype.numpy() if self.dtype.itemsize >= 1 else np.dtype(np.uint8)
+
+    def narrowed(self, array: Array) -> Array:
+        """An array as it is stored. Raises WeightsError where that has no room for one of its numbers."""
+        out: Array
+        array = np.asarray(array)
+        limit = ENDS.get(self.dtype)
+        if limit and array.dtype != self.stored and array.size:
+            most = float(max(array.max(), -array.min()))
+            if limit <= most < np.inf:
+                raise WeightsError(
+                    f"{self.name} holds {most:.4g}, and {self.dtype.name.lower()} ends at {limit:.4g}.",
+                    "say --precision bf16, which reaches as far as float32, or fp32",
+                )
+        with np.errstate(over="ignore"):  # infinite before
+            out = array.astype(self.stored, copy=False)
+        return out
 
     def chunks(self) -> Iterator[tuple[int, int]]:
         """The rows of the reading, some at a time."""
@@ -58,12 +94,12 @@ class Streamed(ir.LazyTensor):
             yield start, min(start + step, self.reading.rows)
 
     def _whole(self) -> ir.TensorProtocol:
-        read, kind = self.reading.read, self.stored
-        pieces = [np.asarray(read(*chunk)[self.index]).astype(kind, copy=False) for chunk in self.chunks()]
+        pieces = [self.narrowed(self.reading.read(*chunk)[self.index]) for chunk in self.chunks()]
         joined = np.concatenate([p.T for p in pieces], axis=1) if self.reading.turned else np.concatenate(pieces)
+        flat = np.ascontiguousarray(joined).reshape(-1)
         if self.dtype.itemsize >= 1:
-            return ir.Tensor(np.ascontiguousarray(joined).reshape(self.shape.numpy()), name=self.name)
-        return ir.PackedTensor(np.ascontiguousarray(joined).reshape(-1), self.dtype, self.shape, name=self.name)
+            return ir.Tensor(flat.view(self.dtype.numpy()).reshape(self.shape.numpy()), name=self.name)
+        return ir.PackedTensor(flat, self.dtype, self.shape, name=self.name)
 
 
 def whole(make: Callable[[], Array]) -> Reader:

@@ -36,6 +36,7 @@ from .activations import activated, blended, xielu
 from .graph import INT64, Builder
 from .heads import Heads, X, apart, plain
 from .places import Places, allowed
+from .precision import Storage
 from .stored import Stored
 from .weights import Weights
 
@@ -70,10 +71,11 @@ class OnnxRun(Stored, Words[X]):
         model: Model,
         part: Part,
         weights: Weights,
+        storage: Storage,
         last_only: bool = False,
         context: int | None = None,
     ) -> None:
-        super().__init__(builder, model, weights)
+        super().__init__(builder, model, weights, storage)
         self.part, self.last_only, self.context = part, last_only, context
         self.places = Places(builder, cached=part == "cached")
         #: Slot -> its value after this call, in order.
@@ -326,9 +328,10 @@ class OnnxRun(Stored, Words[X]):
 
     def pool(self, x: X, kind: Pool, stream: Stream) -> ir.Value:
         """Every kind is a weighted sum over tokens."""
-        g = self.g
-        shares = g.op("Unsqueeze", self.places.shares(stream, kind), g.const([1]))  # B 1 T
-        return g.op("Squeeze", g.op("MatMul", shares, plain(x)), g.const([1]))
+        g, x = self.g, self.g.full(plain(x))
+        with g.precise():
+            shares = g.op("Unsqueeze", self.places.shares(stream, kind), g.const([1]))  # B 1 T
+        return g.halved(g.op("Squeeze", g.op("MatMul", shares, x), g.const([1])))
 
     # ---- structure
 

@@ -31,7 +31,7 @@ Place = tuple[str, int, int, list[int], int]
 """Where a tensor lies, as I/O binding wants it: device, its number, element type, shape, address."""
 
 #: ONNX Runtime's name of an element type -> ONNX's number for it, and a numpy type of its size.
-_TYPES: dict[str, tuple[int, type[np.generic]]] = {
+ELEMENTS: dict[str, tuple[int, type[np.generic]]] = {
     "tensor(float)": (TensorProto.FLOAT, np.float32),
     "tensor(float16)": (TensorProto.FLOAT16, np.float16),
     "tensor(bfloat16)": (TensorProto.BFLOAT16, np.uint16),
@@ -71,7 +71,7 @@ class Port:
     @property
     def kind(self) -> int:
         """ONNX's number of the element type."""
-        return _TYPES[self.element][0]
+        return ELEMENTS[self.element][0]
 
     def shape(self, batch: int, rows: int) -> list[int]:
         return [batch, self.heads, rows, self.width]
@@ -80,7 +80,7 @@ class Port:
         """A value with room for so many rows; on the CPU it takes memory only where it is written."""
         shape = self.shape(batch, rows)
         if self.device == "cpu":
-            zeros = np.zeros(shape, _TYPES[self.element][1])
+            zeros = np.zeros(shape, ELEMENTS[self.element][1])
             return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(zeros, self.kind)
         return onnxruntime.OrtValue.ortvalue_from_shape_and_type(shape, self.kind, self.device)
 
@@ -96,7 +96,7 @@ def ports(session: onnxruntime.InferenceSession, device: str) -> Iterator[Port]:
     """The caches of a graph. Raises ArchspecError for element types that nothing here can hold."""
     for slot in session.get_inputs():
         if slot.name.startswith("past."):
-            if slot.type not in _TYPES:
+            if slot.type not in ELEMENTS:
                 raise ArchspecError(f"the graph holds {slot.type}, which this runtime cannot read")
             _, heads, rows, width = slot.shape
             yield Port(slot.name, heads, width, str(rows), slot.type, device)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from archspec.errors import ArchspecError
 
-from .cache import Buffer, Growing, Value, place, ports
+from .cache import ELEMENTS, Buffer, Growing, Value, place, ports
 from .device import ORT_ERRORS
 
 Array = NDArray[Any]
@@ -67,16 +67,21 @@ class Decoding:
     ) -> None:
         self._session, self._fixed = session, dict(fixed or {})
         self._mask = np.zeros((batch, 0), np.int64)
+        #: Columns that every buffer has a row for.
+        self._room = room
         found = list(ports(session, device))
         self._buffers = [Buffer(port, batch, room) for port in found if port.buffered]
         self._growing = [Growing(port, batch) for port in found if not port.buffered]
         self._binding = session.io_binding()
+        self._result = session.get_outputs()[0].name
+        self._place = _fixed_result(session, batch)
         for buffer in self._buffers:
             buffer.bind(self._binding)
+        if self._place is not None:
+            self._binding.bind_ortvalue_output(self._result, host(self._place))
         for name, value in self._fixed.items():
             self._binding.bind_ortvalue_input(name, value)
         self._typed = "token_type_ids" in {i.name for i in session.get_inputs()}
-        self._result = session.get_outputs()[0].name
 
     @property
     def held(self) -> dict[str, int]:
@@ -91,26 +96,33 @@ class Decoding:
         """
         first = not self._mask.shape[1]
         self._mask = np.concatenate([self._mask, mask], axis=1)
-        for buffer in self._buffers:
-            if buffer.reach(self._mask.shape[1]):
-                buffer.bind(self._binding)
+        if self._mask.shape[1] > self._room:
+            self._grow(self._mask.shape[1])
         several, even = ids.shape[1] > 1, bool(mask.all())
         if self._buffers and several and not (even and (first or len(ids) == 1)):
             return self._row_by_row(ids, mask, types)
         return self._whole(ids, types)
+
+    def _grow(self, columns: int) -> None:
+        for buffer in self._buffers:
+            if buffer.reach(columns):
+                buffer.bind(self._binding)
+        self._room = min((b.rows for b in self._buffers if not b.port.window), default=columns)
 
     def retire(self, rows: Sequence[int]) -> None:
         """Make these rows padding from end to end: whatever they are fed from now on, no position of theirs grows."""
         self._mask[list(rows)] = 0
 
     def _whole(self, ids: Integers, types: Integers | None) -> Array:
+        if self._place is None:
+            self._binding.bind_output(self._result, "cpu")
         for cache in self._growing:
             cache.bind(self._binding)
-        self._binding.bind_output(self._result, "cpu")
-        given = self._call(self._binding, ids, self._mask, types)
-        for cache, value in zip(self._growing, given, strict=False):
-            cache.take(value)
-        return _array(given[-1])
+        self._call(self._binding, ids, self._mask, types)
+        if self._growing:
+            for cache, value in zip(self._growing, self._given(self._binding), strict=True):
+                cache.take(value)
+        return self._read(self._binding) if self._place is None else self._place
 
     def _row_by_row(self, ids: Integers, mask: Integers, types: Integers | None) -> Array:
         """Each row's tokens in a call of their own: fused attention takes no padding, and with a past no second row."""
@@ -118,20 +130,22 @@ class Decoding:
         logits: Array | None = None
         for row in np.flatnonzero(mask.any(axis=1)):
             binding = self._session.io_binding()
-            for cache in (*self._buffers, *self._growing):
+            for buffer in self._buffers:
+                buffer.bind_row(binding, row)
+            binding.bind_output(self._result, "cpu")
+            for cache in self._growing:
                 cache.bind_row(binding, row)
             for name, value in self._fixed.items():
                 binding.bind_input(name, *place(value, row))
-            binding.bind_output(self._result, "cpu")
             tokens = np.flatnonzero(mask[row])
             columns = np.r_[0:before, before + tokens]
             one_type = None if types is None else types[row : row + 1, tokens]
-            given = self._call(binding, ids[row : row + 1, tokens], self._mask[row : row + 1, columns], one_type)
-            for cache, value in zip(self._growing, given, strict=False):
+            self._call(binding, ids[row : row + 1, tokens], self._mask[row : row + 1, columns], one_type)
+            for cache, value in zip(self._growing, self._given(binding), strict=True):
                 cache.apart[row] = value
-            one = _array(given[-1])
+            one = self._read(binding)
             if logits is None:
-                rows = ids.shape[1] if one.shape[1] == len(tokens) else one.shape[1]
+                rows = ids.shape[1] if self._place is None else 1
                 logits = np.zeros((len(ids), rows, *one.shape[2:]), one.dtype)
             logits[row, -one.shape[1] :] = one[0]
         for cache in self._growing:
@@ -139,18 +153,30 @@ class Decoding:
         assert logits is not None
         return logits
 
-    def _call(self, binding: Any, ids: Integers, mask: Integers, types: Integers | None) -> list[Value]:
-        """What the growing caches have become, in order, and the result."""
-        given = {"input_ids": host(ids), "attention_mask": host(mask)}
+    def _call(self, binding: Any, ids: Integers, mask: Integers, types: Integers | None) -> None:
+        binding.bind_cpu_input("input_ids", np.ascontiguousarray(ids))
+        binding.bind_cpu_input("attention_mask", np.ascontiguousarray(mask))
         if self._typed:
-            given["token_type_ids"] = host(np.zeros_like(ids) if types is None else types)
-        for name, value in given.items():
-            binding.bind_ortvalue_input(name, value)
+            binding.bind_cpu_input(
+                "token_type_ids", np.zeros_like(ids) if types is None else np.ascontiguousarray(types)
+            )
         _run(self._session, binding)
-        outputs = binding.get_outputs()
-        return outputs[len(self._buffers) :]
+
+    def _given(self, binding: Any) -> list[Value]:
+        """What the growing caches have become. Outputs come in the order in which they were first bound."""
+        outputs: list[Value] = binding.get_outputs()
+        return outputs[len(self._buffers) + 1 :]
+
+    def _read(self, binding: Any) -> Array:
+        """What the head gave."""
+        array: Array = binding.get_outputs_as_ortvaluevector()[len(self._buffers)].numpy()
+        return array
 
 
-def _array(value: Value) -> Array:
-    array: Array = value.numpy()
-    return array
+def _fixed_result(session: onnxruntime.InferenceSession, batch: int) -> Array | None:
+    """A place on the host for what the head gives, where its shape is the same in every call: one row a text."""
+    output = session.get_outputs()[0]
+    _, *shape = output.shape
+    if not all(isinstance(n, int) for n in shape) or output.type not in ELEMENTS:
+        return None
+    return np.zeros((batch, *shape), ELEMENTS[output.type][1])

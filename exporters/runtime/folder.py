@@ -63,6 +63,8 @@ def open_folder(path: Path, *, check: bool = False) -> ExportFolder:
         fault = "is a file" if path.exists() else "does not exist"
         raise FolderError(f"{path} {fault}", "give a folder that `archspec export` wrote")
     manifest = _manifest(path / MANIFEST)
+    if manifest.get("weights", "") is None:
+        raise FolderError(f"{path} holds graphs without their weights", "export the model again, without --no-weights")
     try:
         graphs = {part: str(graph["file"]) for part, graph in manifest["graphs"].items()}
         sizes = {name: int(manifest["files"][name]) for name in [*graphs.values(), manifest["weights"], SPEC]}

@@ -24,6 +24,22 @@ def free_bytes(device: torch.device) -> int | None:
     return figures.get("MemAvailable")
 
 
+def demand_verification(model: Model, built: bool, weight_bytes: int) -> None:
+    """Raises `UsageError` where an export cannot be compared with PyTorch in float32, because it does not fit into memory.
+
+    built: the module in float32 is there already. weight_bytes: of the export, which ONNX Runtime holds for two graphs.
+    """
+    free = free_bytes(torch.device("cpu"))
+    needed = 2 * weight_bytes + (0 if built else torch.float32.itemsize * sum(t.size for t in model.tensors()))
+    if free is not None and needed > free:
+        raise UsageError(
+            f"To verify {model.name} takes {size(needed)} of memory, for PyTorch in float32 and ONNX Runtime beside it, "
+            f"and {size(free)} are free.",
+            "export it without (--no-verify), or verify it on a larger machine, or a smaller one of its kind here "
+            "(--set decoder.layers=2)",
+        )
+
+
 def demand(model: Model, dtype: torch.dtype, device: str | torch.device) -> None:
     """Raises `UsageError` where the weights do not fit what the device has free."""
     device = torch.device(device)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping
 from math import isclose
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from archspec.compiler.lower import lower
 from archspec.compiler.resolve import resolve_text
@@ -16,7 +16,9 @@ from archspec.ops.record import Record
 from .config import Ledger
 from .faults import in_runs
 from .maps import Family
-from .source import Weights
+
+if TYPE_CHECKING:
+    from .source import Weights
 
 #: What a run of the model does not depend on.
 NO_FUNCTION = ("name", "dtype", "dropout")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from archspec.errors import WeightsError
 from archspec.ops.model import Model
 
-from .source import Weights
 from .transforms import Shape
+
+if TYPE_CHECKING:
+    from .source import Weights
 
 
 @dataclass

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from archspec.compiler.show import show
 from archspec.errors import UsageError, WeightsError
@@ -18,11 +18,10 @@ from archspec.ops.model import Model
 from .load import LoadReport, read_into
 from .save import CONFIG, SPEC, WEIGHTS, Progress, save, save_hf
 from .source import REAL, Weights, open_weights
+from .special import special_ids
 from .tokenizer import FILES, bring_tokenizer
 
 Layout = Literal["archspec", "hf"]
-#: Ids in a config that a text ends or begins with.
-SPECIAL = ("bos_token_id", "eos_token_id", "decoder_start_token_id")
 Dtype = Literal["float32", "bfloat16", "float16"]
 
 
@@ -76,7 +75,7 @@ def write_folder(
                 spec.context_length,
                 progress=progress,
                 prefer=family,
-                special=_special(source),
+                special=special_ids(source.metadata) if source else {},
             )
         else:
             names = save(arch.model, module, output, show(spec), progress)
@@ -104,12 +103,6 @@ def loaded(
     demand(model, next(module.parameters()).dtype, "cpu")
     module.to_empty(device="cpu")
     return module, read_into(model, source, module, context_length)
-
-
-def _special(source: Weights | None) -> dict[str, Any]:
-    """The ids of special tokens that the config or the metadata of GGUF names."""
-    said = {key.rpartition(".")[2]: value for key, value in source.metadata.items()} if source else {}
-    return {key: said[key] for key in SPECIAL if said.get(key) is not None}
 
 
 def _precision(source: Weights) -> Dtype:

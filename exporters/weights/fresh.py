@@ -22,8 +22,8 @@ Shape = Literal["normal", "truncated", "uniform"]
 
 #: A weight is one of so many values, each as likely: finer than bfloat16 and float16 can tell apart, and one look-up to draw.
 STEPS = 1 << 16
-#: Weights that one number of the generator gives.
-EACH = 4
+#: Weights that one number of the generator gives, and those that are drawn at once: what a core's own cache holds.
+EACH, BLOCK = 4, 1 << 16
 
 
 class Fresh:
@@ -47,11 +47,16 @@ class Fresh:
         if path.endswith(".bias"):
             return np.zeros(shape, self.dtype)
         bits = np.random.PCG64DXSM(int.from_bytes(sha256(f"{self.seed} {path}".encode()).digest()))
-        first, count = start * stored.shape[-1], prod(shape)
+        first = start * stored.shape[-1]
         before = first % EACH
         bits.advance(first // EACH)
-        drawn = bits.random_raw(-(-(before + count) // EACH)).view(np.uint16)[before : before + count]
-        return _values(*self._spread(stored, leaf), self.dtype).take(drawn, mode="clip").reshape(shape)
+        out = np.empty(before + prod(shape), self.dtype)
+        values = _values(*self._spread(stored, leaf), self.dtype)
+        for at in range(0, len(out), BLOCK):
+            block = out[at : at + BLOCK]
+            drawn = bits.random_raw(-(-len(block) // EACH)).view(np.uint16)
+            values.take(drawn[: len(block)], out=block, mode="clip")
+        return out[before:].reshape(shape)
 
     def _spread(self, stored: Tensor, leaf: Linear | Table) -> tuple[Shape, float]:
         """A distribution and its scale. A table's width counts as its input: what it is where it is the head as well."""

@@ -15,9 +15,8 @@ from archspec.exporters.files import whole_file
 from archspec.ops.head import NoHead, PoolerHead
 from archspec.ops.model import Model
 
-from .agree import must_say
-from .families import FAMILIES
-from .maps import Family, plan
+from .form import config_text, form_of
+from .maps import plan
 from .transforms import Shape, written
 
 DTYPES = {torch.float64: "F64", torch.float32: "F32", torch.bfloat16: "BF16", torch.float16: "F16"}
@@ -54,7 +53,7 @@ def save_hf(
     says beside the model, `eos_token_id` and the like. Returns the files' names.
     Raises `WeightsError` where no family has the model's form, saying what stands in the way.
     """
-    form, config = _form(model, context_length, family, prefer)
+    form, config = form_of(model, context_length, family, prefer)
     bare = isinstance(model.head, NoHead | PoolerHead)  # the body alone: its names have no prefix
     laid = plan(form, model, () if bare else None)
     tensors = module.state_dict()
@@ -67,48 +66,8 @@ def save_hf(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG).unlink(missing_ok=True)
     write_safetensors(folder / WEIGHTS, named, dtype, progress)
-    text = json.dumps(
-        {**(special or {}), **config, "dtype": str(dtype).removeprefix("torch.")}, indent=2, sort_keys=True
-    )
-    write_text(folder / CONFIG, text + "\n")
+    write_text(folder / CONFIG, config_text(config, special or {}, str(dtype).removeprefix("torch.")))
     return [CONFIG, WEIGHTS]
-
-
-def _form(
-    model: Model, context_length: int | None, family: str | None, prefer: str | None
-) -> tuple[Family, dict[str, Any]]:
-    """The family whose form the model has, and its config."""
-    reasons: list[str] = []
-    for form in sorted(FAMILIES, key=lambda f: f.name != prefer):
-        if form.write is None or family not in (None, form.name):
-            continue
-        try:
-            config = form.write(model, context_length)
-            must_say(form, config, model)
-        except WeightsError as error:
-            reasons.append(error.message)
-            continue
-        if nameless := plan(form, model).nameless:
-            reasons.append(f"the {form.name} form has no place for {', '.join(nameless)}")
-            continue
-        return form, config
-    known = ", ".join(f.name for f in FAMILIES if f.write)
-    if not reasons:
-        raise WeightsError(f"there is no family `{family}`.", f"known: {known}")
-    # those that say the model but for a few figures come first, those with the fewest before
-    nearest = sorted(reasons, key=lambda reason: (not reason.startswith(model.name), reason.count("\n")))[:3]
-    raise WeightsError("\n".join([_unwritten(model, prefer), *nearest]))
-
-
-def _unwritten(model: Model, family: str | None) -> str:
-    """Why there is no writer: the family of the weights, or the one that the model is called after, is only read."""
-    readers = [f for f in FAMILIES if f.format == "huggingface" and f.read and not f.write]
-    called = "".join(filter(str.isalnum, model.name.lower()))
-    alike = [f for f in readers if called.startswith(f.name.replace("_", "")) and not plan(f, model).nameless]
-    found = [f.name for f in readers if f.name == family] or sorted((f.name for f in alike), key=len)
-    if found:
-        return f"{found[-1]} checkpoints can be read and not written (docs/families.md, last column). Nearest that can:"
-    return "No family whose checkpoints can be written has this form (docs/families.md, last column)."
 
 
 def _dtype(tensor: Tensor) -> torch.dtype:

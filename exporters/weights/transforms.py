@@ -2,20 +2,22 @@
 
 A step's `write` turns our tensors into the checkpoint's, `read` turns them back; `read(write(x)) == x` for each of them. The
 shapes that a checkpoint must have are those that `write` gives on tensors without data, so that they are stated once.
+
+What a family says is read in many places that move no tensors: torch is imported where they are moved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Protocol
 
 from archspec.errors import WeightsError
 from archspec.ops.attention import Attention
 from archspec.ops.base import Op
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Shape = tuple[int, ...]
 
@@ -53,11 +55,11 @@ class Fuse:
     axis: int = 0
 
     def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
-        return [torch.cat(list(ours), self.axis)]
+        return [_torch().cat(list(ours), self.axis)]
 
     def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
         (whole,) = theirs
-        return torch.split(whole, [shape[self.axis] for shape in shapes], self.axis)
+        return whole.split([shape[self.axis] for shape in shapes], self.axis)
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class Interleave:
     axis: int = 0
 
     def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
-        return [torch.stack(list(ours), self.axis + 1).flatten(self.axis, self.axis + 1)]
+        return [_torch().stack(list(ours), self.axis + 1).flatten(self.axis, self.axis + 1)]
 
     def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
         (whole,) = theirs
@@ -89,11 +91,11 @@ class FuseGroups:
 
     def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
         n = self._count(op)
-        return [torch.cat([_apart(x, 0, n, -1) for x in ours], 1).flatten(0, 1)]
+        return [_torch().cat([_apart(x, 0, n, -1) for x in ours], 1).flatten(0, 1)]
 
     def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
         (whole,), n = theirs, self._count(op)
-        parts = torch.split(_apart(whole, 0, n, -1), [shape[0] // n for shape in shapes], 1)
+        parts = _apart(whole, 0, n, -1).split([shape[0] // n for shape in shapes], 1)
         return [part.flatten(0, 1) for part in parts]
 
     def _count(self, op: Op) -> int:
@@ -112,7 +114,7 @@ class Unstack:
         return whole.unbind()
 
     def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
-        return [torch.stack(list(theirs))]
+        return [_torch().stack(list(theirs))]
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,7 @@ class Pad:
     axis: int = 0
 
     def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
-        return [torch.cat([x, x.new_zeros(self._extra(x.shape))], self.axis) for x in ours]
+        return [_torch().cat([x, x.new_zeros(self._extra(x.shape))], self.axis) for x in ours]
 
     def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
         return [x.narrow(self.axis, 0, shape[self.axis]) for x, shape in zip(theirs, shapes, strict=True)]
@@ -191,6 +193,12 @@ class RopeOrder:
         return x.reshape(-1, *pairs, *x.shape[1:]).transpose(1, 2).reshape(x.shape)
 
 
+def _torch() -> Any:
+    import torch
+
+    return torch
+
+
 def _apart(x: Tensor, axis: int, *sizes: int) -> Tensor:
     """One axis as several."""
     return x.reshape(*x.shape[:axis], *sizes, *x.shape[axis + 1 :])
@@ -217,4 +225,4 @@ def read_back(
 
 def blank(shapes: Sequence[Shape]) -> list[Tensor]:
     """Tensors without data."""
-    return [torch.empty(shape, device="meta") for shape in shapes]
+    return [_torch().empty(shape, device="meta") for shape in shapes]

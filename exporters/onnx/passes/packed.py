@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
+from ..stored import Product
 from ..words import OnnxRun
 from .fusion import Fusion
 
@@ -11,12 +15,11 @@ NAMES = ("q", "k", "v")
 def pack_products(run: OnnxRun) -> Fusion | None:
     """`….q`, `….k` and `….v` of one x become a product and a Split. All graphs of a folder pack the same, and share the weight."""
     places = [path.removesuffix("q") for path in run.products if path.endswith(".q")]
-    fused, left = 0, 0
+    fused, left = 0, Counter[str]()
     for place in places:
-        products = [run.products.get(place + name) for name in NAMES]
-        three = [p for p in products if p]
-        if len(three) < len(NAMES) or len({p.x for p in three}) > 1:
-            left += 1
+        three = [p for name in NAMES if (p := run.products.get(place + name))]
+        if reason := _unfit(run, three):
+            left[reason] += 1
             continue
         node = three[0].y.producer()
         assert node is not None
@@ -28,5 +31,12 @@ def pack_products(run: OnnxRun) -> Fusion | None:
         fused += 1
     if not fused:
         return None
-    reasons = {"keys are made of something else than queries": left} if left else {}
-    return Fusion("one product", "query, key and value projections", fused, reasons)
+    return Fusion("one product", "query, key and value projections", fused, left)
+
+
+def _unfit(run: OnnxRun, three: Sequence[Product]) -> str | None:
+    """Why these are not packed."""
+    if len(three) < len(NAMES) or len({p.x for p in three}) > 1:
+        return "keys are made of something else than queries"
+    in_blocks = {p.raw in run.small_products for p in three}
+    return "some in blocks, some not" if len(in_blocks) > 1 else None

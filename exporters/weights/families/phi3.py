@@ -19,7 +19,7 @@ def read(c: Ledger) -> Written:
     c.known(attention_bias=False, mlp_bias=False, lm_head_bias=False, full_attn_mod=1, interpolate_factor=1)
     position = rope(c)
     original = c.get("original_max_position_embeddings", 4096)
-    if position["scaling"]:
+    if "original_context" in (position["scaling"] or ()):
         position["scaling"] |= {"original_context": original}
     block = {
         "attention": {**grouped(c), "position": position, "window": c.get("sliding_window")},

@@ -1,0 +1,118 @@
+"""What a model must do, whatever runs it: bytes that a step reads, FLOPs that a prompt takes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from math import prod
+
+import onnx_ir as ir
+
+from archspec.compiler.count import Counts, count
+from archspec.exporters.runtime.folder import ExportFolder
+from archspec.ops.base import walk
+from archspec.ops.head import LmHead
+from archspec.ops.leaves import Linear
+from archspec.ops.model import Model
+from archspec.ops.moe import Moe
+
+#: Inputs of an operator that are tables, of which a call reads some rows: where the first one stands, and the last.
+LOOKED_UP = {
+    "Gather": (0, 0),
+    "GatherBlockQuantized": (0, 3),
+    "GroupQueryAttention": (7, 8),
+    "RotaryEmbedding": (1, 3),
+}
+
+
+class Work:
+    """The work of an exported folder.
+
+    Bytes are the file's own, in whatever numbers it holds them. Each node reads its weights; a table that is looked into gives a
+    row a token, which is nothing; of a mixture the chosen experts are read.
+    """
+
+    def __init__(self, folder: ExportFolder) -> None:
+        self.model, self._context = folder.model, folder.spec.context_length
+        graph = ir.load(folder.main).graph
+        self._read = dict(weights_read(graph))
+        self._experts = expert_shares(folder.model)
+        result = graph.outputs[0]
+        kept = [v for v in graph.inputs if str(v.name).startswith("past.")]
+        self._number = (kept or [result])[0].dtype or ir.DataType.FLOAT
+        shape = result.shape
+        self.last_only = isinstance(self.model.head, LmHead) and shape is not None and shape[1] == 1
+
+    @property
+    def dtype(self) -> str:
+        """What it computes in, as PyTorch calls it: that of its cache, or else of its result."""
+        return {ir.DataType.FLOAT16: "float16", ir.DataType.BFLOAT16: "bfloat16"}.get(self._number, "float32")
+
+    def step_bytes(self, past: int, batch: int, source: int = 0) -> int:
+        """Bytes that one step reads: weights once for the batch, and each row's cache of `past` tokens and its own."""
+        return self.weight_bytes(batch) + self.cache_bytes(past, batch, source)
+
+    def weight_bytes(self, batch: int) -> int:
+        """Bytes of weights that a step of `batch` tokens reads, where every expert is as likely as another."""
+        return round(sum(n * self._chosen(name, batch) for name, n in self._read.items()))
+
+    def cache_bytes(self, past: int, batch: int, source: int = 0) -> int:
+        """Bytes of keys and values."""
+        counts = self._counts(batch, 1, past, source)
+        return counts.cache_bytes // counts.width * self._number.itemsize
+
+    def prompt_flops(self, length: int, batch: int, source: int = 0) -> int:
+        """FLOPs of reading `length` tokens, of pairs that the masks let through; the head's for the tokens that it is asked for."""
+        flops = dict(self._counts(batch, length, 0, source).causal)
+        if self.last_only:
+            flops["head"] = flops.get("head", 0) // length
+        return sum(flops.values())
+
+    def product(self) -> tuple[int, int]:
+        """(in, out) of the linear that takes the most FLOPs, the head left out."""
+        sizes: Counter[tuple[int, int]] = Counter()
+        for tensor in self.model.tensors():
+            leaf = tensor.leaf
+            if isinstance(leaf, Linear) and tensor.path.endswith(".weight") and not tensor.path.startswith("head."):
+                sizes[leaf.inp, leaf.out] += leaf.inp * leaf.out
+        return sizes.most_common(1)[0][0]
+
+    def _counts(self, batch: int, length: int, past: int, source: int) -> Counts:
+        return count(
+            self.model,
+            context_length=self._context,
+            batch=batch,
+            length=length,
+            past=past,
+            source_length=source or None,
+        )
+
+    def _chosen(self, name: str, batch: int) -> float:
+        """The share of a weight that a step of so many tokens reads."""
+        for path, share in self._experts.items():
+            if name.startswith(path):
+                return 1.0 - (1.0 - share) ** batch
+        return 1.0
+
+
+def weights_read(graph: ir.Graph) -> Iterator[tuple[str, int]]:
+    """(name, bytes) of the stored weights that a run of a graph reads, each as often as nodes read it."""
+    read: Counter[str] = Counter()
+    for node in graph.all_nodes():
+        first, last = LOOKED_UP.get(node.op_type, (0, -1))
+        for i, value in enumerate(node.inputs):
+            stored = value.const_value if value else None
+            if isinstance(stored, ir.ExternalTensor) and not first <= i <= last:
+                read[str(stored.name)] += nbytes(stored)
+    yield from read.items()
+
+
+def nbytes(tensor: ir.TensorProtocol) -> int:
+    """Bytes of a tensor, without reading it; two 4-bit numbers lie in a byte."""
+    return -(-prod(d if isinstance(d, int) else 1 for d in tensor.shape) * tensor.dtype.bitwidth // 8)
+
+
+def expert_shares(model: Model) -> dict[str, float]:
+    """Where a mixture's experts stand -> the share of them that one token chooses."""
+    found = ((path, op) for path, op, _ in walk(model) if isinstance(op, Moe))
+    return {f"{path}expert.": op.routing.k / op.experts for path, op in found}

@@ -1,0 +1,76 @@
+"""What stands beside the graphs of a folder for other programs: the tokenizer's files, genai_config.json, config.json."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+
+from archspec.errors import UsageError, WeightsError
+from archspec.exporters.weights.form import config_text, family_named, form_of
+from archspec.exporters.weights.special import generation_config, special_ids, special_tokens
+from archspec.ops.model import Model
+
+from .folder import MANIFEST
+from .genai import GENAI, genai_config, unfit
+from .precision import Precision
+
+CONFIG = "config.json"
+#: As Hugging Face calls what a model computes in.
+DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What comes with the weights: files that are copied, and the config of the checkpoint, or the metadata of GGUF."""
+
+    files: Sequence[Path] = ()
+    origin: Mapping[str, Any] = field(default_factory=dict)
+    #: A file that could not be had -> why.
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+def write_beside(
+    folder: Path,
+    model: Model,
+    stepping: ir.Graph | None,
+    file: str,
+    beside: Beside,
+    context_length: int | None,
+    precision: Precision,
+) -> dict[str, str]:
+    """Write what other programs read, where it says this model exactly. Returns: a file that was not written -> why.
+
+    stepping: the graph that steps through a text, and `file` where it stands.
+    """
+    for one in beside.files:
+        _copy(one, folder)
+    left_out = dict(beside.left_out)
+    reason = unfit(model, stepping, context_length)
+    if reason:
+        left_out[GENAI] = reason
+    else:
+        assert stepping is not None
+        assert context_length is not None
+        special, sampling = special_tokens(folder, beside.origin), generation_config(folder)
+        content = genai_config(model, stepping, file, context_length, special, sampling)
+        (folder / GENAI).write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+    try:
+        _, config = form_of(model, context_length, prefer=family_named(beside.origin))
+    except WeightsError as error:
+        left_out[CONFIG] = error.message.splitlines()[0]
+    else:
+        special_of_config = special_ids(beside.origin) | special_ids(generation_config(folder))
+        (folder / CONFIG).write_text(config_text(config, special_of_config, DTYPES[precision.compute]), "utf-8")
+    return left_out
+
+
+def _copy(companion: Path, folder: Path) -> None:
+    if (folder / companion.name).exists() or companion.name in (MANIFEST, GENAI, CONFIG):
+        raise UsageError(f"{companion} has the name of a file of the export.", "rename it")
+    shutil.copyfile(companion, folder / companion.name)

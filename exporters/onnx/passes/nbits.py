@@ -1,0 +1,82 @@
+"""Products with matrices in blocks as `com.microsoft.MatMulNBits`, token tables in blocks as `GatherBlockQuantized`.
+
+Both read rows as they are read from a checkpoint, (O, across, bytes of a block): a table that is the head's matrix too is one run of
+bytes in the file, and none of it is made into floats but the rows that are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from ..blockwise import Matrix, packed
+from ..graph import Array, Builder
+from ..weights import Reading
+from ..words import OnnxRun
+from .fusion import Fusion
+
+#: The CPU's kernel rounds activations to 8 bits in blocks of their own and adds in integers: some 4 times as fast as one that does
+#: not (level 0), for which see docs/performance.md. CUDA's computes in the type of its input whatever is said here.
+ACCURACY_LEVEL = 4
+UINT8 = ir.DataType.UINT8
+
+
+def fuse_products(run: OnnxRun) -> Fusion | None:
+    """Every product with a matrix in blocks."""
+    if not run.small_products:
+        return None
+    g, stacks = run.g, dict[str, dict[str, Matrix]]()
+    for small in run.small_products.values():
+        stacks.setdefault(small.matrix.stack, {})[small.matrix.name] = small.matrix
+    for stack in stacks.values():  # the file has them in this order: experts of one stack, which are read together
+        for matrix in stack.values():
+            rows_of(g, matrix)
+    for y, small in run.small_products.items():
+        node, m = y.producer(), small.matrix
+        assert node is not None
+        options = {"K": m.inp, "N": m.out, "bits": m.blocks.bits, "block_size": m.blocks.size}
+        with g.before(node):
+            ins = [g.now(small.x), *rows_of(g, m)]
+            fused = g.op("com.microsoft.MatMulNBits", *ins, **options, accuracy_level=ACCURACY_LEVEL)
+        g.swap(y, fused)
+    return Fusion("MatMulNBits", "products with matrices in blocks", len(run.small_products))
+
+
+def fuse_lookups(run: OnnxRun) -> Fusion | None:
+    """Every look into a table in blocks."""
+    if not run.small_lookups:
+        return None
+    g = run.g
+    for small in run.small_lookups:
+        node, m = small.y.producer(), small.matrix
+        assert node is not None
+        codes, scales, *zeros = rows_of(g, m)
+        width = m.inp * m.blocks.bits // 8
+        table = g.view(codes, f"{codes.name}.rows", UINT8, (m.out, width))
+        options = {"bits": m.blocks.bits, "block_size": m.blocks.size, "gather_axis": 0, "quantize_axis": 1}
+        with g.before(node):
+            fused = g.op("com.microsoft.GatherBlockQuantized", table, g.now(small.ids), scales, *zeros, **options)
+        g.swap(small.y, fused)
+    return Fusion("GatherBlockQuantized", "tables in blocks", len(run.small_lookups))
+
+
+def rows_of(g: Builder, m: Matrix) -> Sequence[ir.Value]:
+    """Codes (O, across, bytes of a block), scales (O, across), and zeros (O, bytes of a row of them) where a block has one."""
+    dtype, bits = g.dtype, m.blocks.bits
+
+    def rows(start: int, stop: int) -> Sequence[Array]:
+        codes, scales, zeros = m.rows(start, stop, dtype)
+        if bits == 8:
+            return codes, scales, zeros
+        even = np.pad(zeros, ((0, 0), (0, m.across % 2)))
+        return packed(codes), scales, packed(even)
+
+    block, row = m.blocks.size * bits // 8, -(-m.across * bits // 8)
+    tensors = [
+        (f"{m.name}.blocks", UINT8, (m.out, m.across, block)),
+        (f"{m.name}.block_scales", dtype, (m.out, m.across)),
+        (f"{m.name}.block_zeros", UINT8, (m.out, row)),
+    ]
+    return g.weights(tensors[:2] if m.blocks.symmetric else tensors, Reading(m.out, rows))

@@ -1,0 +1,68 @@
+"""Where an export's weights come from: a built module, a checkpoint, or the spec's own initialisation. None is built for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from archspec.errors import WeightsError
+from archspec.exporters.rows import matrix_rows
+from archspec.language.model import Spec
+from archspec.ops.model import Model
+
+from .beside import Beside
+from .precision import Precision
+from .weights import Array, Weights
+
+if TYPE_CHECKING:
+    from archspec.exporters.torch.module import Transformer
+
+#: What fresh weights are drawn with: as `build` does unless told otherwise.
+SEED = 0
+
+
+def sources(
+    model: Model,
+    spec: Spec,
+    checkpoint: str | Path | None,
+    module: Transformer | None,
+    precision: Precision,
+    folder: Path,
+) -> tuple[Weights, Beside]:
+    """The weights of `module`, or those in a file, or fresh ones: the same that `build` gives. And what comes with a checkpoint.
+
+    folder: an empty one, where the tokenizer's files are gathered.
+    Raises `WeightsError` where a file is not this model's.
+    """
+    if checkpoint is None:
+        return of_module(module) if module else _fresh(model, spec, precision), Beside()
+    from archspec.exporters.weights.load import open_weights
+    from archspec.exporters.weights.stream import Checkpoint
+    from archspec.exporters.weights.tokenizer import bring_tokenizer
+
+    source = open_weights(checkpoint)
+    weights: Weights = of_module(module) if module else Checkpoint(model, source, spec.context_length)
+    try:
+        names = bring_tokenizer(source, folder)
+    except WeightsError as error:  # the weights are good without
+        return weights, Beside((), source.metadata, {"tokenizer.json": error.message})
+    return weights, Beside([folder / name for name in names], source.metadata)
+
+
+def of_module(module: Transformer) -> Weights:
+    """The weights of a built module, in float32."""
+
+    def read(path: str, start: int = 0, stop: int | None = None) -> Array:
+        array: Array = matrix_rows(module.tensor(path).detach(), start, stop).float().cpu().numpy()
+        return array
+
+    return read
+
+
+def _fresh(model: Model, spec: Spec, precision: Precision) -> Weights:
+    """Drawn as they will lie in the file, where that is a type of its own: it takes less than half of the time."""
+    from archspec.exporters.weights.fresh import Fresh
+
+    return Fresh(model, spec.init, SEED, np.float32 if precision.blocks else precision.dtype.numpy())
