@@ -161,7 +161,7 @@ class Arch:
             overwrite: replace a folder that an earlier export wrote.
             verify: compare ONNX Runtime with PyTorch before the folder appears.
             target: `onnx`, operators of opset 23 only; `ort`, ONNX Runtime's own fused ones where they compute the same.
-            last_only: the graph that steps through a text gives the logits of each row's last token alone: quicker prompts.
+            last_only: the graph that steps through a text gives the logits of the last column alone: quicker prompts.
             graph_only: write graphs that refer to a weights file, and not the file. Nothing is verified then.
             progress: called with what is being done and the share that is done.
 

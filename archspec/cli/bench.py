@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Size = click.IntRange(min=1)
 
 
-class Lengths(click.ParamType):
+class Lengths(click.ParamType[tuple[int, ...]]):
     """128,1024"""
 
     name = "lengths"

@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
+from pathlib import Path
+
 import click
+
+from archspec.errors import UsageError
 
 from .common import color
 
 
 @click.command("doctor")
-def command() -> None:
+@click.argument("folder", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda"]),
+    help="Where to run the FOLDER.  [default: auto]",
+)
+def command(folder: Path | None, device: str | None) -> None:
     """Say what is installed, which providers ONNX Runtime really has, and what is missing for CUDA.
+
+    With an exported FOLDER: run it, and say where its nodes ran and what was copied between devices.
 
     \b
     Example:
       archspec doctor
+      archspec doctor smollm2-onnx --device cuda
     """
-    import sys
-
+    if folder is not None:
+        _placements(folder, device or "auto")
+        return
+    if device is not None:
+        raise UsageError("--device says where to run a FOLDER, and there is none", "archspec doctor DIR --device cuda")
     from archspec.exporters.runtime.doctor import doctor
 
     marks = {"ok": ("✓", "green"), "missing": ("✗", "red"), "note": ("·", "yellow")}
@@ -27,3 +46,17 @@ def command() -> None:
         click.echo(f"{click.style(mark, fg=hue)} {fact.name.ljust(width)}  {fact.value}", color=color(sys.stdout))
         if fact.remedy:
             click.echo(f"  {' ' * width}  {click.style('=', fg='blue')} {fact.remedy}", color=color(sys.stdout))
+
+
+def _placements(folder: Path, device: str) -> None:
+    from archspec.exporters.runtime.folder import open_folder
+    from archspec.exporters.runtime.placement import placements
+
+    for place in placements(open_folder(folder), device):  # type: ignore[arg-type]
+        click.echo(click.style(place.graph, bold=True), color=color(sys.stdout))
+        for provider, operators in place.nodes.items():
+            kinds = ", ".join(f"{n} {kind}" for kind, n in operators.items())
+            told = f"{provider}: {sum(operators.values())} nodes a step ({kinds})"
+            width = min(shutil.get_terminal_size().columns, 120)
+            click.echo(textwrap.fill(told, width, initial_indent="  ", subsequent_indent="    "))
+        click.echo(f"  copies between devices a step: {place.copies}")

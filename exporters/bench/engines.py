@@ -6,7 +6,8 @@ An engine has `generate`, the seconds of each token, the first one with its prom
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def between(moments: Iterator[Any]) -> list[float]:
     at = [time.perf_counter()]
     for _ in moments:
         at.append(time.perf_counter())
-    return [b - a for a, b in zip(at, at[1:], strict=False)]
+    return [b - a for a, b in pairwise(at)]
 
 
 class ExportedFolder:
@@ -80,7 +81,7 @@ def machine(**options: Any) -> Any:
     return Machine(**options)
 
 
-ENGINES = {"folder": ExportedFolder, "torch": torch_model, "machine": machine}
+ENGINES: dict[str, Callable[..., Any]] = {"folder": ExportedFolder, "torch": torch_model, "machine": machine}
 
 if __name__ == "__main__":
     serve(ENGINES, (ArchspecError,))

@@ -102,7 +102,7 @@ def settle(folder: ExportFolder, contexts: Sequence[int] | None, batch: int, new
 def measure(folder: ExportFolder, plan: Plan, setup: Setup, progress: Progress) -> Results:
     """Run the plan. Raises BenchError where an engine cannot run, with what is wrong with it."""
     work = Work(folder)
-    given = {"folder": str(folder.path), "threads": setup.threads}
+    given: dict[str, Any] = {"folder": str(folder.path), "threads": setup.threads}
     with ExitStack() as stack:
 
         def start(name: str, remedy: str = "", **options: Any) -> Process:
@@ -117,7 +117,12 @@ def measure(folder: ExportFolder, plan: Plan, setup: Setup, progress: Progress) 
         running = {OURS: ours}
         for name, option, compiled in (("PyTorch eager", "torch", False), ("torch.compile", "compile", True)):
             if setup.torch and (setup.compiled or not compiled):
-                options = {"engine": "torch", "device": device, "dtype": work.dtype, "compiled": compiled}
+                options: dict[str, Any] = {
+                    "engine": "torch",
+                    "device": device,
+                    "dtype": work.dtype,
+                    "compiled": compiled,
+                }
                 running[name] = start(name, f"leave it out: --no-{option}", **options, **given)
         taken = take_turns(plan, running, machine, work.product(), progress)
         engines = {

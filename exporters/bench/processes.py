@@ -29,7 +29,7 @@ class Process:
         self, name: str, command: Sequence[str] = OWN, environment: Mapping[str, str] | None = None, remedy: str = ""
     ) -> None:
         self.name, self._remedy = name, remedy
-        self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+        self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115  closed by `close`
         self._child = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

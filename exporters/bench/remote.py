@@ -1,7 +1,7 @@
 """The far end of a measurement: an engine in a process of its own, called line by line.
 
-A call comes in as a line of JSON, `{"method": …, "with": {…}}`, and its answer goes out as one. Only the standard library is used, so
-that a Python without archspec can serve an engine too: put this folder on its path.
+A call comes in as a line of JSON, `{"method": …, "with": {…}}`, and its answer goes out as one. Only the standard library is
+used, so that a Python without archspec can serve an engine too: put this folder on its path.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Engines take turns, round by round, and the machine's limits are probed in between: whatever else a machine does meets all alike."""
+"""Engines take turns, round by round, and the machine's limits are probed in between.
+
+Whatever else a machine does then meets all of them alike.
+"""
 
 from __future__ import annotations
 

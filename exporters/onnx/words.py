@@ -324,7 +324,7 @@ class OnnxRun(Stored, Words[X]):
     # ---- the ends of a model
 
     def wanted(self, x: X) -> ir.Value:
-        return self.places.last_token(plain(x)) if self.last_only else plain(x)
+        return self.g.last(plain(x), self.g.const([1]), 1) if self.last_only else plain(x)
 
     def pool(self, x: X, kind: Pool, stream: Stream) -> ir.Value:
         """Every kind is a weighted sum over tokens."""

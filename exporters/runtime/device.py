@@ -160,12 +160,13 @@ def _why_not(reason: str) -> Availability:
 
 
 def open_session(
-    path: Path, device: Device = "auto", threads: int | None = None
+    path: Path, device: Device = "auto", threads: int | None = None, *, profile: Path | None = None
 ) -> tuple[onnxruntime.InferenceSession, DeviceReport]:
     """Load the ONNX file `path` on `device`.
 
     `cuda` means CUDA: the heavy nodes run there or this raises DeviceError with what is missing. `auto` takes CUDA where it
     works and the CPU otherwise; the report says which and why. `threads`: of one operation on the CPU; None: one a core.
+    `profile`: how the file begins that `end_profiling` writes, with every node that ran.
     Raises FolderError for a file that ONNX Runtime cannot load, UsageError for another device name or thread count.
     """
     if device not in get_args(Device):
@@ -176,20 +177,22 @@ def open_session(
     if threads is not None and threads > cores:
         raise UsageError(f"{threads} threads are more than this machine's {cores} cores", f"say at most {cores}")
     if device == "cpu":
-        return _open(path, [CPU], threads, "asked for")
+        return _open(path, [CPU], threads, "asked for", profile)
     state = cuda()
     if state.usable:
-        return _open(path, [CUDA, CPU], threads, state.why)
+        return _open(path, [CUDA, CPU], threads, state.why, profile)
     if device == "cuda":
         raise DeviceError(f"CUDA cannot be used: {state.why}", state.remedy)
-    return _open(path, [CPU], threads, f"no CUDA: {state.why}")
+    return _open(path, [CPU], threads, f"no CUDA: {state.why}", profile)
 
 
 def _open(
-    path: Path, providers: list[str], threads: int | None, why: str
+    path: Path, providers: list[str], threads: int | None, why: str, profile: Path | None
 ) -> tuple[onnxruntime.InferenceSession, DeviceReport]:
     options = session_options(path)  # no warnings: they are about shape nodes that belong on the CPU
     options.intra_op_num_threads = threads or 0
+    if profile is not None:
+        options.enable_profiling, options.profile_file_prefix = True, str(profile)
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     try:
         settings = [_SETTINGS.get(name, {}) for name in providers]

@@ -1,0 +1,59 @@
+"""A written graph in float32, for a look at its equations: what it computes then differs from PyTorch by float32's rounding or is wrong.
+
+The twin is the file's own graph, with the same weights: where it computes in half of a float its values become whole ones, and
+kernels that round activations to 8 bits are asked for floats. What is left of a precision are the weights, as they are stored.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx_ir as ir
+import onnxruntime as ort
+
+from archspec.exporters.runtime.options import session_options
+
+from .graph import HALVES
+
+FLOAT = ir.DataType.FLOAT
+
+
+def twin(path: Path) -> ort.InferenceSession:
+    """A session on the CPU with the float32 twin of an ONNX file. Raises what ONNX Runtime raises."""
+    options = session_options(path)
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path.parent))
+    # ONNX Runtime makes kernels of 8-bit activations of DequantizeLinear + MatMul by itself
+    options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "0")
+    model = ir.load(path)
+    widen(model.graph)
+    return ort.InferenceSession(ir.to_proto(model).SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def widen(graph: ir.Graph) -> None:
+    """Make a graph compute in float32."""
+    for value in list(graph.initializers.values()):
+        if value.dtype in HALVES:
+            _whole(graph, value)
+    for port in (*graph.inputs, *graph.outputs):
+        if port.dtype in HALVES:
+            port.dtype = FLOAT
+    for node in graph:
+        to = node.attributes.get("to")
+        if to is not None and to.as_int() in HALVES and node.op_type == "Cast":
+            node.attributes["to"] = ir.AttrInt64("to", FLOAT.value)
+        if "accuracy_level" in node.attributes:
+            node.attributes["accuracy_level"] = ir.AttrInt64("accuracy_level", 0)
+        for out in node.outputs:
+            if out.dtype in HALVES:
+                out.dtype = FLOAT
+
+
+def _whole(graph: ir.Graph, stored: ir.Value) -> None:
+    """Let nodes read an initializer as float32."""
+    users = list(stored.uses())
+    cast = ir.Node("", "Cast", [stored], [ir.AttrInt64("to", FLOAT.value)], name=f"{stored.name}.float")
+    cast.outputs[0].name = cast.name
+    graph.insert_before(graph[0], cast)
+    for node, index in users:
+        node.replace_input_with(index, cast.outputs[0])

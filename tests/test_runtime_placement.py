@@ -1,0 +1,55 @@
+"""Where nodes ran: counted in a run, and the same for a reader at the terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from exported import exported
+from tiny import text
+
+from archspec.cli.doctor import command
+from archspec.errors import UsageError
+from archspec.exporters.runtime.device import CPU
+from archspec.exporters.runtime.folder import open_folder
+from archspec.exporters.runtime.placement import _read, placements
+
+
+@pytest.mark.parametrize(
+    ("name", "graphs"),
+    [("llama", ["model.onnx"]), ("seq2seq", ["encoder.onnx", "decoder.onnx"]), ("bert", ["model.onnx"])],
+)
+def test_every_node_has_a_place(name: str, graphs: list[str], tmp_path: Path) -> None:
+    exported(text(name), tmp_path / "model", target="ort")
+    found = placements(open_folder(tmp_path / "model"), "cpu")
+    assert sorted(p.graph for p in found) == sorted(graphs)
+    for place in found:
+        assert list(place.nodes) == [CPU]
+        assert place.copies == 0
+    if name == "llama":
+        assert found[0].nodes[CPU]["GroupQueryAttention"] == 3  # its layers
+    done = CliRunner().invoke(command, [str(tmp_path / "model"), "--device", "cpu"])
+    assert f"{CPU}: {sum(found[0].nodes[CPU].values())} nodes a step" in done.output
+    assert "copies between devices a step: 0" in done.output
+
+
+def test_copies_are_told_from_nodes_and_only_the_last_call_counts() -> None:
+    def node(at: int, provider: str, kind: str) -> dict[str, object]:
+        args = {"provider": provider, "op_name": kind}
+        return {"cat": "Node", "name": f"{kind}_kernel_time", "ts": at, "dur": 1, "args": args}
+
+    runs = [{"cat": "Session", "name": "model_run", "ts": at, "dur": 10} for at in (0, 100)]
+    early = [node(3, "CUDAExecutionProvider", "MemcpyToHost"), node(4, CPU, "MatMul")]
+    late = [
+        node(101, "CUDAExecutionProvider", "MemcpyFromHost"),
+        node(103, "CUDAExecutionProvider", "MatMul"),
+        node(105, CPU, "Shape"),
+    ]
+    place = _read("model.onnx", [*early, runs[0], *late, runs[1]])
+    assert place.nodes == {"CUDAExecutionProvider": {"MatMul": 1}, CPU: {"Shape": 1}}
+    assert place.copies == 1
+
+
+def test_a_device_needs_a_folder() -> None:
+    assert isinstance(CliRunner().invoke(command, ["--device", "cpu"]).exception, UsageError)
