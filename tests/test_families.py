@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import reference
@@ -16,6 +17,7 @@ from parity import Case, Parity, cases
 from torch import Tensor
 
 from archspec.errors import ArchspecError
+from archspec.exporters.onnx.emit import Target
 from archspec.exporters.onnx.export import export
 from archspec.exporters.onnx.verify import Case as Request
 from archspec.exporters.torch.cache import GrowingCache
@@ -88,16 +90,23 @@ def test_cached(parity: Parity) -> None:
 
 @every([case for case in EXPRESSIBLE if case.onnx])
 def test_onnx(parity: Parity, tmp_path: Path) -> None:
+    """For both targets: whole texts, and the same in pieces, the rows of different lengths."""
     module = build(parity.model, dtype="float32").eval()
     module.load_state_dict(parity.ours.state_dict())
-    export(parity.model, stored(module), "archspec: 1\n", tmp_path / "model", verify=False)
     exact = build(parity.model, dtype="float64").eval()
     exact.load_state_dict(module.state_dict())
-    exported = Exported(parity.model, tmp_path / "model", module, exact)
-    feed, want = exported.send(Request(2, (5, 1, 1, 4), True, 1))
-    assert exported.difference(exported.whole(feed), want, feed) < 1e-4
-    got, _ = exported.stepped(feed, (5, 1, 1, 4))
-    assert exported.difference(got, want, feed) < 1e-4
+    for target in get_args(Target):
+        folder = tmp_path / target
+        context = parity.spec.context_length
+        export(
+            parity.model, stored(module), "archspec: 1\n", folder, context_length=context, verify=False, target=target,
+            last_only=False,
+        )  # fmt: skip
+        exported = Exported(parity.model, folder, module, exact)
+        feed, want = exported.send(Request(2, (5, 1, 1, 4), True, 1))
+        assert exported.difference(exported.whole(feed), want, feed) < 1e-4
+        got, _ = exported.stepped(feed, (5, 1, 1, 4))
+        assert exported.difference(got, want, feed) < 1e-4
 
 
 @every([case for case in EXPRESSIBLE if case.hf])

@@ -59,7 +59,7 @@ class Work:
     def cache_bytes(self, past: int, batch: int, source: int = 0) -> int:
         """Bytes of keys and values."""
         counts = self._counts(batch, 1, past, source)
-        return counts.cache_bytes // counts.width * self._number.itemsize
+        return int(counts.cache_bytes // counts.width * self._number.itemsize)
 
     def prompt_flops(self, length: int, batch: int, source: int = 0) -> int:
         """FLOPs of reading `length` tokens, of pairs that the masks let through; the head's for the tokens that it is asked for."""

@@ -78,7 +78,7 @@ def emit(
     last_only: logits of the last position alone, B 1 V.
     metadata: goes into the file's own.
     context: the longest run, which fused attention tabulates its angles for.
-    What was fused for `ort` is in the result's `meta["fusions"]`.
+    What was fused for `ort` is in the result's `meta["fusions"]`; what it holds rounded of its own numbers, in `meta["exact"]`.
     """
     g = Builder(model.name, precision.dtype)
     run = OnnxRun(g, model, part, weights, storage(model, precision), last_only, context)
@@ -113,6 +113,7 @@ def emit(
     props = dict(metadata or {})
     emitted = ir.Model(g.graph, ir_version=IR_VERSION, producer_name="archspec", metadata_props=props)
     emitted.meta["fusions"] = fusions
+    emitted.meta["exact"] = g.exact
     return emitted
 
 

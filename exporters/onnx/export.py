@@ -20,7 +20,7 @@ from .emit import Target, emit, parts, result
 from .folder import MANIFEST, atomic_folder
 from .graph import OPSET
 from .passes.fusion import Fusion
-from .precision import FP32, Precision
+from .precision import FP32, Precision, storage
 from .sidecar import SIDECAR, Progress, bytes_of, refer_weights, write_weights
 from .weights import Weights
 from .words import Part
@@ -28,6 +28,7 @@ from .words import Part
 if TYPE_CHECKING:
     from archspec.exporters.torch.module import Transformer
 
+    from .twin import Exact
     from .verify import Verification
 
 SPEC = "spec.yaml"
@@ -39,7 +40,7 @@ LAYOUT = 1
 class ExportSummary:
     """What an export wrote. `files`: name -> bytes. `weight_bytes`: of the weights, written or not. `nodes`: a graph's, by part.
 
-    `fusions`: what became of the main graph's parts for the target `ort`.
+    `fusions`: what became of the main graph's parts for the target `ort`; `stored`: of its weights, where they were to be in blocks.
     `left_out`: a file for other runtimes that was not written -> why.
     """
 
@@ -50,6 +51,7 @@ class ExportSummary:
     parameters: int
     nodes: Mapping[Part, int]
     fusions: tuple[Fusion, ...]
+    stored: str | None
     left_out: Mapping[str, str]
     verification: Verification | None
 
@@ -68,6 +70,7 @@ def export(
     precision: Precision = FP32,
     last_only: bool = True,
     graph_only: bool = False,
+    budget: float | None = None,
     beside: Beside | None = None,
     progress: Progress | None = None,
 ) -> ExportSummary:
@@ -82,11 +85,14 @@ def export(
     precision: of the numbers in the graphs.
     last_only: the cached graph gives the logits of the last column alone. `logits.onnx` gives all, always.
     graph_only: no weights are written, and nothing is verified: the graphs refer to a file that is not there.
+    budget: the mean divergence from float32 that a narrower precision may have; None: `measures.BUDGETS`.
     progress: called with what is being done and the share of it that is done.
 
-    Raises:
-        UsageError: `out` cannot be written, or is in the way; there is no room to verify.
-        VerificationError: ONNX Runtime does not compute what PyTorch does; nothing is left behind.
+    Raises, with nothing left behind:
+        UsageError: `out` cannot be written, or is in the way; there is no room to verify; `precision` keeps what there is not.
+        WeightsError: a weight that the precision has no number for.
+        VerificationError: ONNX Runtime does not compute what PyTorch does.
+        BudgetError: the precision costs more than the budget.
     """
     progress, beside = progress or (lambda stage, share: None), beside or Beside()
     metadata = {"archspec.spec": spec_yaml, "archspec.spec_sha256": hashlib.sha256(spec_yaml.encode()).hexdigest()}
@@ -122,7 +128,8 @@ def export(
             folder, model, stepping, files.get("cached", ""), beside, context_length, precision
         )
         manifest = _manifest(model, graphs, context_length, target, precision, graph_only)
-        checked = _verified(folder, model, weights, module, progress) if verify else None
+        exact = {part: graph.meta["exact"] for part, graph in graphs.items()}
+        checked = _verified(folder, model, weights, module, precision, exact, budget, progress) if verify else None
         hashes |= {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in files.values()}
         sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
         manifest |= {"spec_sha256": hashes[SPEC], "files": sizes, "left_out": left_out, "sha256": hashes}
@@ -137,6 +144,7 @@ def export(
         parameters=manifest["parameters"],
         nodes={part: len(graph.graph) for part, graph in graphs.items()},
         fusions=graphs["cached" if "cached" in graphs else "logits"].meta["fusions"],
+        stored=str(storage(model, precision)) if precision.blocks else None,
         left_out=left_out,
         verification=checked,
     )
@@ -174,7 +182,9 @@ def _manifest(
         "output": name,
         "vocab_size": stack.embedding.vocab,
         "context_length": context_length,
-        "precision": precision.compute,
+        "precision": precision.name,
+        "compute": precision.compute,
+        "blocks": _blocks(model, precision),
         "target": target,
         "opset": OPSET,
         "graphs": {
@@ -202,13 +212,33 @@ def _port(value: ir.Value) -> dict[str, Any]:
     return {"name": value.name, "type": value.dtype.numpy().name, "shape": dims}
 
 
+def _blocks(model: Model, precision: Precision) -> dict[str, Any] | None:
+    """How weights are stored as small integers, and what became of how many."""
+    blocks = precision.blocks
+    if blocks is None:
+        return None
+    how = {"bits": blocks.bits, "size": blocks.size, "symmetric": blocks.symmetric, "keep": precision.keep}
+    return how | {"stored": str(storage(model, precision))}
+
+
 def _verified(
-    folder: Path, model: Model, weights: Weights, module: Transformer | None, progress: Progress
+    folder: Path,
+    model: Model,
+    weights: Weights,
+    module: Transformer | None,
+    precision: Precision,
+    exact: Mapping[Part, Exact],
+    budget: float | None,
+    progress: Progress,
 ) -> Verification:
-    """Compare the written folder with PyTorch in float32. Raises VerificationError."""
+    """Compare the written folder with PyTorch in float32. Raises VerificationError and BudgetError."""
+    from .trial import verify_precision
     from .verify import loaded, verify
 
     progress("verification", 0.0)
-    checked = verify(folder, model, module or loaded(model, weights))
+    if precision == FP32:
+        checked = verify(folder, model, module or loaded(model, weights))
+    else:
+        checked = verify_precision(folder, model, weights, module, precision, exact, budget)
     progress("verification", 1.0)
     return checked

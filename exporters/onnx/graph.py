@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from .weights import Array as Array
-from .weights import Reader, Reading, Streamed
+from .weights import Reader, Reading, Streamed, whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +31,8 @@ class Builder:
         self.dtype = dtype
         self.graph = ir.Graph([], [], nodes=[], name=name, opset_imports={"": OPSET})
         self.memo: dict[Hashable, Any] = {}
+        #: Numbers that the graph holds rounded, by the name of the initializer -> as float32 has them.
+        self.exact: dict[str, Callable[[], Array]] = {}
         self.place = ""
         self.count = 0
         #: The node before which new ones are put; None: at the end.
@@ -151,7 +153,21 @@ class Builder:
 
     def number(self, x: Any) -> ir.Value:
         """A constant of the model's own type."""
-        return self.const(x, self.dtype.numpy())
+        if not self.half:
+            return self.const(x, self.dtype.numpy())
+        exact = np.asarray(x, np.float32)
+
+        def make() -> ir.Value:
+            name = f"const_{len(self.memo)}"
+            self.exact[name] = lambda: exact
+            return self._initializer(name, ir.tensor(exact.astype(self.dtype.numpy())))
+
+        return self.once(("number", exact.tobytes(), exact.shape, self.dtype), make)
+
+    def table(self, name: str, shape: Sequence[int], make: Callable[[], Array]) -> ir.Value:
+        """Numbers that are computed and stored, once for each name."""
+        self.exact[name] = make
+        return self.weight(name, shape, whole(make))
 
     def swap(self, old: ir.Value, new: ir.Value) -> None:
         """`new` stands for `old` from now on: as an input of nodes, and as an output of the graph, whose name and type it takes."""

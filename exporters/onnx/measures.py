@@ -68,6 +68,11 @@ class Measures:
 
 def measured(model: Model, on: str, want: Array, got: Array) -> Measures:
     """Compare outputs (N, C): logits, or vectors."""
+    with np.errstate(invalid="ignore"):  # what is not a number fails later
+        return _measured(model, on, want, got)
+
+
+def _measured(model: Model, on: str, want: Array, got: Array) -> Measures:
     apart = np.abs(got - want)
     chosen = isinstance(model.head, LmHead | ClassifierHead)
     each = _kullback_leibler(want, got) if chosen else _turned(want, got)

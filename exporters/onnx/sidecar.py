@@ -67,7 +67,7 @@ def write_weights(models: Sequence[ir.Model], folder: Path, progress: Progress) 
 
 def _send(file: int, start: int, stop: int) -> None:
     """Ask the system to write these bytes to the disk now, while the next are made, instead of all of them in the end."""
-    if hasattr(os, "posix_fadvise") and not os.environ.get("NOADV"):
+    if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(file, start, stop - start, os.POSIX_FADV_DONTNEED)
 
 

@@ -1,24 +1,30 @@
 """A written graph in float32, for a look at its equations: what it computes then differs from PyTorch by float32's rounding or is wrong.
 
-The twin is the file's own graph, with the same weights: where it computes in half of a float its values become whole ones, and
-kernels that round activations to 8 bits are asked for floats. What is left of a precision are the weights, as they are stored.
+The twin is the file's own graph, with the same weights: where it computes in half of a float its values become whole ones, constants
+too, and kernels that round activations to 8 bits are asked for floats. What is left of a precision are the weights, as they are stored.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import numpy as np
 import onnx_ir as ir
 import onnxruntime as ort
 
 from archspec.exporters.runtime.options import session_options
 
-from .graph import HALVES
+from .graph import HALVES, Array
 
 FLOAT = ir.DataType.FLOAT
 
 
-def twin(path: Path) -> ort.InferenceSession:
+Exact = Mapping[str, Callable[[], Array]]
+"""Constants that a graph holds rounded, by the names of their initializers"""
+
+
+def twin(path: Path, exact: Exact) -> ort.InferenceSession:
     """A session on the CPU with the float32 twin of an ONNX file. Raises what ONNX Runtime raises."""
     options = session_options(path)
     options.log_severity_level = 4
@@ -26,14 +32,16 @@ def twin(path: Path) -> ort.InferenceSession:
     # ONNX Runtime makes kernels of 8-bit activations of DequantizeLinear + MatMul by itself
     options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "0")
     model = ir.load(path)
-    widen(model.graph)
+    widen(model.graph, exact)
     return ort.InferenceSession(ir.to_proto(model).SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
-def widen(graph: ir.Graph) -> None:
+def widen(graph: ir.Graph, exact: Exact) -> None:
     """Make a graph compute in float32."""
-    for value in list(graph.initializers.values()):
-        if value.dtype in HALVES:
+    for name, value in graph.initializers.items():
+        if value.dtype in HALVES and name in exact:
+            value.const_value, value.dtype = ir.tensor(np.float32(exact[name]()), name=name), FLOAT
+        elif value.dtype in HALVES:
             _whole(graph, value)
     for port in (*graph.inputs, *graph.outputs):
         if port.dtype in HALVES:

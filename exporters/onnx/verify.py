@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,10 @@ from archspec.ops.model import Model
 from .choices import untouched, watched
 from .emit import by_token, parts, result
 from .graph import Array
+from .measures import Measures
+from .twin import Exact, twin
 from .weights import Weights
+from .words import Part
 
 #: The share of the outputs' spread that two ways of adding float32 numbers may differ by; what is read off a wrong equation
 #: is larger by orders (GELU by tanh instead of erf: some 1e-3).
@@ -59,28 +63,38 @@ CASES = (Case(1, (1,), False, 1), Case(2, (4, 1, 2), True, 11), Case(3, (25, 7, 
 
 @dataclass(frozen=True)
 class Verification:
-    """How far ONNX Runtime was from PyTorch at most, and how far it might have been."""
+    """How far ONNX Runtime was from PyTorch at most, and how far it might have been; what a precision costs."""
 
     difference: float
     tolerance: float
     values: int
     """Numbers that were compared."""
     runtime: str
+    measures: tuple[Measures, ...] = ()
+    remark: str | None = None
 
 
-def verify(folder: Path, model: Model, module: Transformer, cases: Sequence[Case] = CASES) -> Verification:
+def verify(
+    folder: Path,
+    model: Model,
+    module: Transformer,
+    cases: Sequence[Case] = CASES,
+    twins: Mapping[Part, Exact] | None = None,
+) -> Verification:
     """Compare the graphs of an exported folder with the built model in float32, on the CPU.
 
     Whole texts through `logits`, the same in pieces through `cached`, with and without padding. Equal means: no number is
     further off than `TOLERANCE` times the standard deviation of the model's outputs.
+    twins: compare the graphs' twins in float32; the module has weights as the folder has them.
 
     Raises:
         VerificationError: they are not equal, or ONNX Runtime refuses a graph.
     """
-    files = parts(model)
-    shortened = [_shortened(case, model) for case in cases]
+    files = {part: folder / file for part, file in parts(model).items()}
+    opened = {part: partial(twin, exact=exact) for part, exact in (twins or {}).items()}
+    shortened = [fitting(case, model) for case in cases]
     requests = [request(model, case, seed) for seed, case in enumerate(shortened)]
-    with _evaluating(module):
+    with evaluating(module):
         wanted = [_wanted(module, r) for r in requests]
         in_pieces = wanted
         if "cached" in files and model.grows:
@@ -89,17 +103,17 @@ def verify(folder: Path, model: Model, module: Transformer, cases: Sequence[Case
     sofar = _Worst(max(FLOOR, TOLERANCE * float(spread)))
     crossed: list[dict[str, Array]] = [{} for _ in requests]
     if "encoder" in files:
-        encoder = Graph(folder / files["encoder"])
+        encoder = Graph(files["encoder"], opened.get("encoder", on_cpu))
         crossed = [encoder.run(r) for r in requests]
     if "cached" in files:
-        cached = Graph(folder / files["cached"])
+        cached = Graph(files["cached"], opened.get("cached", on_cpu))
         for case, r, cross, (want, clear) in zip(shortened, requests, crossed, in_pieces, strict=True):
             got, columns = stepped(cached, r | cross, case.cuts)
-            what = f"{files['cached']}, read in pieces of {case.cuts}"
+            what = f"{files['cached'].name}, read in pieces of {case.cuts}"
             sofar.compare(what, got, want[:, columns], clear[:, columns])
-    whole = Graph(folder / files["logits"])
+    whole = Graph(files["logits"], opened.get("logits", on_cpu))
     for r, (want, clear) in zip(requests, wanted, strict=True):
-        sofar.compare(files["logits"], whole.run(r)[result(model)[0]], want, clear)
+        sofar.compare(files["logits"].name, whole.run(r)[result(model)[0]], want, clear)
     return Verification(sofar.difference, sofar.tolerance, sofar.values, f"onnxruntime {ort.__version__}")
 
 
@@ -116,15 +130,20 @@ def _wanted(module: Transformer, feed: Mapping[str, Array], cuts: Sequence[int] 
     return want, (clear if by_token(model) else (clear | ~tokens).all(1)).numpy()
 
 
-class Graph:
-    """A session on the CPU that takes what it needs from a larger set of inputs."""
+def on_cpu(path: Path) -> ort.InferenceSession:
+    """A session with an ONNX file as it is. Raises what ONNX Runtime raises."""
+    options = session_options(path)
+    options.log_severity_level = 4  # errors are raised, and told by whoever catches them
+    return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
 
-    def __init__(self, path: Path) -> None:
+
+class Graph:
+    """A session that takes what it needs from a larger set of inputs."""
+
+    def __init__(self, path: Path, opened: Callable[[Path], ort.InferenceSession] = on_cpu) -> None:
         self.path = path
-        options = session_options(path)
-        options.log_severity_level = 4  # errors are raised, and told by whoever catches them
         try:
-            self.session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            self.session = opened(path)
         except ORT_ERRORS as error:
             raise VerificationError(f"ONNX Runtime does not load {path.name}: {error}") from error
         self.inputs = {i.name: i.shape for i in self.session.get_inputs()}
@@ -230,7 +249,7 @@ class _Worst:
 
 
 @contextmanager
-def _evaluating(module: torch.nn.Module) -> Iterator[None]:
+def evaluating(module: torch.nn.Module) -> Iterator[None]:
     """Without dropout, and left as it was."""
     training = module.training
     module.eval()
@@ -247,7 +266,7 @@ def _mask(batch: int, length: int, padded: bool, left: bool) -> Array:
     return mask
 
 
-def _shortened(case: Case, model: Model) -> Case:
+def fitting(case: Case, model: Model) -> Case:
     """A case that fits into the model's tables of positions."""
     limits = {
         s.embedding.stream: s.embedding.position.rows - s.embedding.position.offset

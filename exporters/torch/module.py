@@ -172,7 +172,9 @@ class Transformer(_Scope):
         ties = self.op.ties.items()
         filled = {**{tied: state_dict[stored] for tied, stored in ties if stored in state_dict}, **state_dict}
         with self._keeping_ties():
-            return super().load_state_dict(filled, strict, assign)
+            loaded = super().load_state_dict(filled, strict, assign)
+        self._retabulate()  # what is assigned may lie elsewhere
+        return loaded
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Transformer:
         with self._keeping_ties():

@@ -19,7 +19,6 @@ from archspec.ops.words import Rope
 
 from ..graph import Array, Builder
 from ..heads import Heads
-from ..weights import whole
 from ..words import Attended, OnnxRun
 from .fusion import Fusion
 
@@ -135,8 +134,8 @@ def _tables(run: OnnxRun, rope: Rope) -> tuple[ir.Value, ir.Value]:
 
     def make() -> tuple[ir.Value, ir.Value]:
         name = f"rotary.{sum(v.startswith('rotary.') for v in run.g.graph.initializers) // 2}"
-        cos = run.g.weight(f"{name}.cos", shape, whole(lambda: np.cos(angles()) * rope.magnitude))
-        return cos, run.g.weight(f"{name}.sin", shape, whole(lambda: np.sin(angles()) * rope.magnitude))
+        cos = run.g.table(f"{name}.cos", shape, lambda: np.cos(angles()) * rope.magnitude)
+        return cos, run.g.table(f"{name}.sin", shape, lambda: np.sin(angles()) * rope.magnitude)
 
     return run.g.once(("rotary", rope), make)
 

@@ -1,0 +1,89 @@
+"""A precision on trial: first whether a graph is right, and then what its numbers cost.
+
+The graph's float32 twin must agree with PyTorch, which has the weights as they are stored, to float32's rounding: so a wrong graph
+never hides behind coarse weights. Then the graph itself is measured against PyTorch with the weights as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from archspec.exporters.runtime.device import cuda, open_session
+from archspec.exporters.runtime.text import Text
+from archspec.exporters.torch.module import Transformer
+from archspec.ops.model import Model
+
+from .emit import parts, result
+from .graph import Array
+from .measures import demand, measured
+from .passage import TEXT
+from .precision import Precision, storage
+from .rounded import rounded
+from .twin import Exact, twin
+from .verify import Case, Graph, Verification, evaluating, fitting, loaded, on_cpu, reference, request, verify
+from .weights import Weights
+from .words import Part
+
+#: Random texts, and the tokens of a real one.
+RANDOM, WORDS = Case(4, (64,), False, 32), 256
+NO_BFLOAT16 = "computed in float32: this machine has no bfloat16 kernels"
+
+
+def verify_precision(
+    folder: Path,
+    model: Model,
+    weights: Weights,
+    module: Transformer | None,
+    precision: Precision,
+    twins: Mapping[Part, Exact],
+    budget: float | None,
+) -> Verification:
+    """Compare an exported folder in half precision, or with weights in blocks, with PyTorch in float32.
+
+    module: the model with `weights` as they are, made here if it is not given. budget: the divergence that is allowed.
+    Raises VerificationError for a graph that is wrong, BudgetError for one whose numbers are too coarse.
+    """
+    feeds = requests(folder, model)
+    module = module or loaded(model, weights)
+    with evaluating(module):
+        wanted = [reference(module, feed) for feed in feeds.values()]
+    del module  # two in memory would be one too many
+    coarse = loaded(model, rounded(model, weights, storage(model, precision)))
+    checked = verify(folder, model, coarse, twins=twins)
+    del coarse
+    path, remark = folder / parts(model)["logits"], None
+    if precision.compute != "bf16":
+        graph = Graph(path, on_cpu)
+    elif cuda().usable:
+        graph = Graph(path, lambda path: open_session(path, "cuda")[0])
+    else:
+        graph, remark = Graph(path, partial(twin, exact=twins["logits"])), NO_BFLOAT16
+    measures = []
+    for (on, feed), want in zip(feeds.items(), wanted, strict=True):
+        got = graph.run(feed)[result(model)[0]]
+        measures.append(measured(model, on, _positions(want), _positions(got)))
+    demand(precision, measures[-1], budget)
+    return replace(checked, measures=tuple(measures), remark=remark)
+
+
+def requests(folder: Path, model: Model) -> dict[str, dict[str, Array]]:
+    """What a graph is given, by what it is: random tokens, and last a text where the folder has a tokenizer for it."""
+    random = request(model, fitting(RANDOM, model), 0)
+    feeds = {f"{random['input_ids'].size} random tokens": random}
+    if (folder / "tokenizer.json").is_file():
+        ids = Text.load(folder).encode(TEXT)
+        case = fitting(Case(1, (min(len(ids), WORDS),), False, min(len(ids), WORDS)), model)
+        feed = request(model, case, 0)
+        for name in ("input_ids", "source_ids"):
+            feed[name][0] = ids[: feed[name].shape[1]]
+        if max(ids) < model.main[1].embedding.vocab:
+            feeds[f"{case.cuts[0]} tokens of text"] = feed
+    return feeds
+
+
+def _positions(outputs: Array) -> Array:
+    """B T C or B C -> N C"""
+    return outputs.reshape(-1, outputs.shape[-1])
