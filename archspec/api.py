@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from archspec.compiler.count import Counts
     from archspec.diagnostics import Diagnostic
     from archspec.exporters.onnx.export import ExportSummary
+    from archspec.exporters.onnx.precision import Compute, Name
     from archspec.exporters.torch.module import Transformer
     from archspec.language.model import Spec
     from archspec.ops.model import Model
@@ -148,6 +149,12 @@ class Arch:
         target: Target = "onnx",
         last_only: bool = True,
         graph_only: bool = False,
+        precision: Name = "fp32",
+        compute: Compute | None = None,
+        block: int | None = None,
+        symmetric: bool = True,
+        keep: Sequence[str] = (),
+        budget: float | None = None,
         progress: Callable[[str, float], None] | None = None,
     ) -> ExportSummary:
         """Write an ONNX folder and verify it against PyTorch.
@@ -163,22 +170,30 @@ class Arch:
             target: `onnx`, operators of opset 23 only; `ort`, ONNX Runtime's own fused ones where they compute the same.
             last_only: the graph that steps through a text gives the logits of the last column alone: quicker prompts.
             graph_only: write graphs that refer to a weights file, and not the file. Nothing is verified then.
+            precision: what weights are stored in; in fp16 and bf16 the graphs compute in it too.
+            compute: what graphs compute in where weights are int8 or int4; by default fp32.
+            block: with int8 and int4, weights that share a scale: 16, 32, 64, 128 or 256; by default 32.
+            symmetric: with int8 and int4, blocks have no zero of their own.
+            keep: patterns of paths (`head`, `decoder.layers.0.*`) whose weights are not made int8 or int4.
+            budget: the mean divergence from float32, in nats, that a narrower precision may have.
             progress: called with what is being done and the share that is done.
 
         Raises:
-            UsageError: `out` cannot be written, or there is no room to verify.
+            UsageError: `out` cannot be written, there is no room to verify, or a precision is said that there is not.
+            BudgetError: the precision costs more than its budget.
             VerificationError: the exported graph computes something else than the module.
             WeightsError: the tensors of `weights` are not this architecture's.
         """
         from tempfile import TemporaryDirectory
 
         from archspec.exporters.onnx.export import export
-        from archspec.exporters.onnx.precision import FP32
+        from archspec.exporters.onnx.precision import precision as precision_of
         from archspec.exporters.onnx.sources import sources
 
+        numbers = precision_of(precision, compute=compute, block=block, symmetric=symmetric, keep=tuple(keep))
         checkpoint = weights or self.weights
         with TemporaryDirectory() as gathered:
-            read, beside = sources(self.model, self.spec, checkpoint, module, FP32, Path(gathered))
+            read, beside = sources(self.model, self.spec, checkpoint, module, numbers, Path(gathered))
             return export(
                 self.model,
                 read,
@@ -191,6 +206,8 @@ class Arch:
                 target=target,
                 last_only=last_only,
                 graph_only=graph_only,
+                precision=numbers,
+                budget=budget,
                 beside=beside,
                 progress=progress,
             )

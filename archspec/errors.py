@@ -1,4 +1,4 @@
-"""Errors that know their exit code: 1 the spec (or the file) is at fault, 2 the command line is, 70 archspec is."""
+"""Errors that know their exit code: 1 the spec (or the file) is at fault, 2 the command line is, 3 a precision is too coarse, 70 archspec is."""
 
 from __future__ import annotations
 
@@ -42,6 +42,12 @@ class WeightsError(ArchspecError):
 
 class DeviceError(ArchspecError):
     """A device was demanded and is not to be had."""
+
+
+class BudgetError(ArchspecError):
+    """A narrower precision costs more than it may: the exported graph is right, and its numbers are too coarse for this model."""
+
+    exit_code = 3
 
 
 class VerificationError(ArchspecError):

@@ -20,6 +20,7 @@ from archspec.exporters.runtime import generation
 from archspec.exporters.runtime import session as session_module
 from archspec.exporters.runtime.decode import Decoding
 from archspec.exporters.runtime.device import cuda, open_session
+from archspec.exporters.runtime.replay import replayable
 from archspec.exporters.runtime.session import ContextError, Runtime, padded
 
 PROMPTS = [[5, 6, 7, 8, 9], [3], [11, 12, 13]]
@@ -156,6 +157,37 @@ def test_a_buffer_that_is_full_becomes_longer(model: Model, room: int) -> None:
     np.testing.assert_allclose(logits[0, -1], tiny.logits(tokens)[-1], atol=1e-4)
 
 
+@pytest.mark.parametrize("name", ["gpt2", "llama", "sinks"])
+def test_steps_of_one_shape_are_the_same_steps(model: Model, name: str) -> None:
+    """What a CUDA graph would record, without the recording: a mask as wide as the buffers, places that stay."""
+    tiny = model(name, target="ort")
+    session = open_session(tiny.folder / "model.onnx", "cpu")[0]
+    assert replayable(session)
+    states = [Decoding(session, "cpu", 2, room=room, recorded=on) for room, on in ((20, False), (20, True), (9, True))]
+    rng = np.random.default_rng(0)
+    for length in (5, *[1] * 12):
+        ids, mask = rng.integers(61, size=(2, length)), np.ones((2, length), np.int64)
+        if length > 1:
+            mask[1, :2] = 0
+        plain, *recorded = (state.step(ids, mask).copy() for state in states)
+        for logits in recorded:
+            np.testing.assert_allclose(logits, plain, atol=1e-5)
+
+
+def test_what_cannot_be_recorded_is_refused(model: Model) -> None:
+    assert not replayable(open_session(model("gpt2").folder / "model.onnx", "cpu")[0])
+    assert not replayable(open_session(model("alibi", target="ort").folder / "model.onnx", "cpu")[0])
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(not cuda().usable, reason=f"no CUDA: {cuda().why}")
+def test_a_recorded_step_gives_the_same_tokens(model: Model) -> None:
+    tiny = model("llama", "decoder.attention.head_dim=16", target="ort")
+    runtime = Runtime.load(tiny.folder, "cuda", cuda_graph=True)
+    for _ in range(2):  # each generation has a recording of its own
+        assert rows(runtime.generate(PROMPTS, max_new_tokens=12)) == [tiny.greedy(p, 12) for p in PROMPTS]
+
+
 @pytest.mark.parametrize("target", ["onnx", "ort"])
 def test_a_context_that_slides_goes_on(model: Model, target: Target) -> None:
     """At the end of 24 tokens the last 12 are read anew, for each row."""
@@ -164,7 +196,7 @@ def test_a_context_that_slides_goes_on(model: Model, target: Target) -> None:
     prompts = [list(range(20)), [4, 5]]
     got = rows(runtime.generate(prompts, max_new_tokens=30, slide=True))
     texts = [list(p) for p in prompts]
-    for made in range(30):
+    for _ in range(30):
         texts = [t[-12:] if len(t) > 24 else t for t in texts]
         for t in texts:
             t.append(int(tiny.logits(t)[-1].argmax()))

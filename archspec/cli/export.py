@@ -14,6 +14,7 @@ from .common import Progress, echo_tables, load, spec_argument
 if TYPE_CHECKING:
     from archspec.api import Target
     from archspec.exporters.onnx.export import ExportSummary
+    from archspec.exporters.onnx.precision import Compute, Name
     from archspec.exporters.tables import Table
 
 
@@ -34,6 +35,27 @@ if TYPE_CHECKING:
 @click.option(
     "--all-logits", is_flag=True, help="The cached graph gives logits of every new token, not of the last alone."
 )
+@click.option(
+    "--precision",
+    type=click.Choice(["fp32", "fp16", "bf16", "int8", "int4"]),
+    default="fp32",
+    show_default=True,
+    help="Of the weights; fp16 and bf16 are computed in too.",
+)
+@click.option(
+    "--compute", type=click.Choice(["fp32", "fp16", "bf16"]), help="What int8 and int4 are computed in.  [default: fp32]"
+)
+@click.option(
+    "--block", type=int, metavar="N", help="Weights of int8 and int4 that share a scale: 16 to 256.  [default: 32]"
+)
+@click.option("--asymmetric", is_flag=True, help="Each block of int8 and int4 has a zero of its own.")
+@click.option(
+    "--keep",
+    multiple=True,
+    metavar="PATTERN",
+    help="Weights that stay out of int8 and int4: head, decoder.layers.0.*; may be repeated.",
+)
+@click.option("--budget", type=float, metavar="NATS", help="The mean divergence from float32 that is allowed.")
 @click.option("--no-weights", is_flag=True, help="Write the graphs alone: of a size that no disk here holds, say.")
 @click.option("--force", is_flag=True, help="Replace a folder that an earlier export wrote.")
 def command(
@@ -44,6 +66,12 @@ def command(
     no_verify: bool,
     target: Target,
     all_logits: bool,
+    precision: Name,
+    compute: Compute | None,
+    block: int | None,
+    asymmetric: bool,
+    keep: tuple[str, ...],
+    budget: float | None,
     no_weights: bool,
     force: bool,
 ) -> None:
@@ -56,6 +84,7 @@ def command(
     Example:
       archspec export gpt2 -o gpt2-onnx
       archspec build smollm2-135m --weights model.gguf -o smollm2 && archspec export smollm2
+      archspec export smollm2 --target ort --precision int4 --block 64 --keep head
     """
     if no_weights and weights:
         raise UsageError(f"--no-weights and --weights {weights} contradict each other.", "say one of them")
@@ -69,6 +98,12 @@ def command(
             target=target,
             last_only=not all_logits,
             graph_only=no_weights,
+            precision=precision,
+            compute=compute,
+            block=block,
+            symmetric=not asymmetric,
+            keep=keep,
+            budget=budget,
             overwrite=force,
             progress=progress,
         )
@@ -85,6 +120,10 @@ def command(
             f"verified on {checked.runtime}: {checked.values:,} values against PyTorch float32, "
             f"largest difference {checked.difference:.1e} (allowed {checked.tolerance:.1e})"
         )
+        for measures in checked.measures:
+            click.echo(f"beside PyTorch float32, {measures}")
+        if checked.remark:
+            click.echo(checked.remark)
     click.echo(f"wrote {out}")
 
 
@@ -100,6 +139,8 @@ def _table(summary: ExportSummary) -> Table:
     nodes = ", ".join(f"{part} {n:,}" for part, n in summary.nodes.items())
     table.notes.append(f"nodes: {nodes}")
     table.notes += [str(fusion) for fusion in summary.fusions]
+    if summary.stored:
+        table.notes.append(summary.stored)
     return table
 
 

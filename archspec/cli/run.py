@@ -64,13 +64,14 @@ DEFAULT_MOST = 128
 @click.option(
     "--check", is_flag=True, help="Compare the weights with the hash they were written with: reads all of them."
 )
+@click.option("--cuda-graph", is_flag=True, help="Record the step of one token as a CUDA graph (exports for ort).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON record instead of text.")
 @click.option("--stats", is_flag=True, help="Say how fast it was, on stderr.")
 def command(
     folder: Path, prompt: str | None, chat: str | None, system: str | None, ids: str | None, fill: str | None,
     embed: tuple[str, ...], classify: str | None, source: str | None, start: int | None, max_new_tokens: int | None,
     slide: bool, temperature: float, top_k: int | None, top_p: float | None, seed: int | None, device: str, threads: int | None,
-    check: bool, as_json: bool, stats: bool,
+    check: bool, cuda_graph: bool, as_json: bool, stats: bool,
 ) -> None:  # fmt: skip
     """Run an exported FOLDER on ONNX Runtime: generate after a PROMPT (`-` reads stdin), chat, fill masks, embed.
 
@@ -86,7 +87,7 @@ def command(
     texts = {"prompt": prompt, "--chat": chat, "--fill": fill, "--embed": embed or None, "--classify": classify}
     task = _task({**texts, "--ids": ids, "--source": None if ids else source})
     sampling = Sampling(temperature, top_k, top_p, seed)
-    runtime = Runtime.load(folder, device, threads, check=check)  # type: ignore[arg-type]
+    runtime = Runtime.load(folder, device, threads, check=check, cuda_graph=cuda_graph)  # type: ignore[arg-type]
     if stats:
         click.echo(f"{runtime.spec.name} on {runtime.device.device.upper()}: {runtime.device.why}", err=True)
     if task == "--embed":

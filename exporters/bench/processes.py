@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Self
 
 from archspec.errors import ArchspecError
@@ -44,11 +45,9 @@ class Process:
         """Raises BenchError with what the engine says where it cannot."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
-        try:
+        with suppress(BrokenPipeError):  # it has ended: what it said is read below
             self._child.stdin.write(json.dumps({"method": method, "with": given}) + "\n")
             self._child.stdin.flush()
-        except BrokenPipeError:
-            pass  # it has ended: what it said is read below
         line = self._child.stdout.readline()
         if not line:
             raise BenchError(f"{self.name} ended: {self._last_words()}", self._remedy or None)
@@ -67,14 +66,17 @@ class Process:
         return lines[-1] if lines else f"exit code {code}"
 
     def close(self) -> None:
-        """End the process."""
+        """End the process: it does so by itself where nothing more can come."""
         assert self._child.stdin is not None
-        try:
+        assert self._child.stdout is not None
+        with suppress(BrokenPipeError):
             self._child.stdin.close()
+        try:
             self._child.wait(PATIENCE)
-        except (BrokenPipeError, subprocess.TimeoutExpired):
+        except subprocess.TimeoutExpired:
             self._child.kill()
             self._child.wait()
+        self._child.stdout.close()
         self._said.close()
 
     def __enter__(self) -> Self:

@@ -17,6 +17,9 @@ from archspec.exporters.torch.module import DTYPES, build
 
 from .engines import START, between, texts
 
+#: Graphs that may be compiled: two for each context.
+LENGTHS = 256
+
 
 class TorchModel:
     """The built module of an export's spec, with a cache that is allocated once.
@@ -33,7 +36,8 @@ class TorchModel:
         self._net = build(opened.model, opened.spec.init, dtype=dtype, device=device).eval()
         self._call: Any = self._net
         if compiled:
-            # Where a length is one too many for the compiler, it is to say so: it would go on uncompiled.
+            # Each length has its graph, and past a number of graphs the compiler would go on without compiling.
+            torch._dynamo.config.recompile_limit = LENGTHS
             self._call = torch.compile(self._net, fullgraph=True, dynamic=False)
         self._device, self._dtype = device, DTYPES[dtype]
         self._caches: dict[tuple[int, int, int], StaticCache] = {}

@@ -14,6 +14,7 @@ from archspec.ops.model import Model
 from .graph import INT64, IR_VERSION, Builder, prune
 from .passes import fuse
 from .passes.fusion import Fusion
+from .passes.mixture import OrtRun
 from .precision import FP32, Precision, storage
 from .weights import Weights
 from .words import OnnxRun, Part, slot_name, trimmed
@@ -81,7 +82,8 @@ def emit(
     What was fused for `ort` is in the result's `meta["fusions"]`; what it holds rounded of its own numbers, in `meta["exact"]`.
     """
     g = Builder(model.name, precision.dtype)
-    run = OnnxRun(g, model, part, weights, storage(model, precision), last_only, context)
+    words = OrtRun if target == "ort" else OnnxRun
+    run = words(g, model, part, weights, storage(model, precision), last_only, context)
     scope = Bound(model)
     memory = None
     keep = ["input_ids", "attention_mask"]

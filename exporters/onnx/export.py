@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
+from archspec.errors import UsageError
 from archspec.ops.head import LmHead
 from archspec.ops.model import Model
 
@@ -94,6 +95,10 @@ def export(
         VerificationError: ONNX Runtime does not compute what PyTorch does.
         BudgetError: the precision costs more than the budget.
     """
+    verify &= not graph_only
+    if budget is not None and (precision == FP32 or not verify):
+        why = "float32 costs nothing" if precision == FP32 else "nothing is measured without a verification"
+        raise UsageError(f"A budget of {budget:g} would do nothing: {why}.", "leave it out")
     progress, beside = progress or (lambda stage, share: None), beside or Beside()
     metadata = {"archspec.spec": spec_yaml, "archspec.spec_sha256": hashlib.sha256(spec_yaml.encode()).hexdigest()}
     files = parts(model)
@@ -112,7 +117,6 @@ def export(
         for part in files
     }
     weight_bytes = bytes_of(list(graphs.values()))
-    verify &= not graph_only
     module = _comparable(model, module, weight_bytes) if verify else None
     with atomic_folder(out, overwrite=overwrite) as folder:
         hashes = {SPEC: metadata["archspec.spec_sha256"]}

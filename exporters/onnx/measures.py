@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from archspec.errors import ArchspecError
+from archspec.errors import BudgetError
 from archspec.ops.head import ClassifierHead, LmHead
 from archspec.ops.model import Model
 
@@ -25,20 +25,14 @@ BUDGETS: Mapping[Name, float] = {"fp32": 1e-6, "fp16": 0.005, "bf16": 0.05, "int
 ROWS = 64
 
 
-class BudgetError(ArchspecError):
-    """A precision costs more than it may. The graph is right, and its weights are too coarse for this model."""
-
-    exit_code = 3
-
-
 @dataclass(frozen=True)
 class Measures:
     """How far a graph is from PyTorch in float32.
 
     on: what it was given. positions: outputs that were compared. difference: the largest one of any number; spread: the standard
     deviation of float32's. divergence, worst: mean and maximum over positions. agreement: the share of positions with the same
-    likeliest token or label (None for vectors). clear: positions where float32's lead of the likeliest is larger than the largest
-    difference there, clear_agreement: the share of those.
+    likeliest token or label (None for vectors). clear: positions where float32's lead of the likeliest over the next is larger than
+    the root mean square of the differences there, clear_agreement: the share among those.
     """
 
     on: str
@@ -81,7 +75,7 @@ def _measured(model: Model, on: str, want: Array, got: Array) -> Measures:
     if chosen:
         same = want.argmax(-1) == got.argmax(-1)
         two = np.partition(want, -2, -1)[:, -2:]
-        leads = two[:, 1] - two[:, 0] > apart.max(-1)
+        leads = two[:, 1] - two[:, 0] > np.sqrt((apart * apart).mean(-1))
         agreement, clear = float(same.mean()), int(leads.sum())
         clear_agreement = float(same[leads].mean()) if clear else None
     return Measures(

@@ -40,7 +40,8 @@ class Stored:
     """The leaves of a model in a graph. `weights` gives a stored tensor by its path, as it is stored: (out, in) for a linear."""
 
     def __init__(self, builder: Builder, model: Model, weights: Weights, storage: Storage) -> None:
-        self.g, self.weights, self.ties, self.storage = builder, weights, model.ties, storage
+        self.g, self.model, self.weights, self.storage = builder, model, weights, storage
+        self.ties = model.ties
         self.tables = {t.path for t in model.tensors() if isinstance(t.leaf, Table)}
         #: Token tables that are a head's matrix too.
         self.shared = self.tables & {stored for path, stored in model.ties.items() if path.startswith("head.")}

@@ -6,7 +6,9 @@ too, and kernels that round activations to 8 bits are asked for floats. What is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +35,22 @@ def twin(path: Path, exact: Exact) -> ort.InferenceSession:
     options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "0")
     model = ir.load(path)
     widen(model.graph, exact)
-    return ort.InferenceSession(ir.to_proto(model).SerializeToString(), options, providers=["CPUExecutionProvider"])
+    with _environment("ORT_QMOE_CPU_QNBIT_GEMM", "fp32"):  # experts of 8 bits heed no level
+        return ort.InferenceSession(ir.to_proto(model).SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+@contextmanager
+def _environment(name: str, value: str) -> Iterator[None]:
+    """A variable of the process while sessions are made inside."""
+    saved = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if saved is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = saved
 
 
 def widen(graph: ir.Graph, exact: Exact) -> None:

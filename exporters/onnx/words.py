@@ -83,8 +83,8 @@ class OnnxRun(Stored, Words[X]):
         self.kept: dict[SlotRef, ir.Value] = {}
         #: Rows of a cache that may be trimmed -> a slot of so many, which says how many there are in a call.
         self.trimming: dict[int, SlotRef] = {}
-        #: Experts chosen -> by what rule, among how many.
-        self.routings: dict[ir.Value, tuple[Routing, int]] = {}
+        #: Experts chosen -> by what rule, among how many, for the operation of this path (with a dot at its end).
+        self.routings: dict[ir.Value, tuple[Routing, int, str]] = {}
         #: Every attention, in order, by the place it stands in.
         self.attended: list[Attended] = []
         #: Heads that were turned -> what was turned, and how.
@@ -309,11 +309,11 @@ class OnnxRun(Stored, Words[X]):
             selection = self.vector(bias.path, (leaf.out,)) if bias else None
             weights, chosen = experts.routed(g, logits, selection, routing, leaf.out)
             weights = weights if g.dtype == dtype else g.op("Cast", weights, to=dtype.value)
-        self.routings[chosen] = routing, leaf.out
+        self.routings[chosen] = routing, leaf.out, w.path.removesuffix("router")
         return weights, chosen
 
     def experts(self, x: X, weights: X, chosen: X, on_input: bool, body: Callable[[X], X]) -> ir.Value:
-        routing, count = self.routings[plain(chosen)]
+        routing, count, _ = self.routings[plain(chosen)]
 
         def one(expert: int, rows: ir.Value) -> ir.Value:
             self.expert = expert

@@ -16,6 +16,7 @@ from archspec.errors import ArchspecError
 
 from .cache import ELEMENTS, Buffer, Growing, Value, place, ports
 from .device import ORT_ERRORS
+from .replay import Replay, unrecorded
 
 Array = NDArray[Any]
 Integers = NDArray[np.int64]
@@ -43,9 +44,9 @@ def run_bound(
     return dict(zip(outputs, binding.get_outputs(), strict=True))
 
 
-def _run(session: onnxruntime.InferenceSession, binding: Any) -> None:
+def _run(session: onnxruntime.InferenceSession, binding: Any, options: onnxruntime.RunOptions | None = None) -> None:
     try:
-        session.run_with_iobinding(binding)
+        session.run_with_iobinding(binding, options)
     except ORT_ERRORS as error:
         raise RunError(f"ONNX Runtime failed: {str(error).splitlines()[0]}") from error
 
@@ -55,6 +56,7 @@ class Decoding:
 
     fixed: inputs that stay as they are: the encoder's keys and values, the source's mask, the prefix lengths.
     room: columns that are expected; buffers are made so long, and longer ones where that was too few.
+    recorded: steps of one token are a CUDA graph, in a session that was opened for it (`replayable` says which graphs can be).
     """
 
     def __init__(
@@ -64,6 +66,8 @@ class Decoding:
         batch: int,
         fixed: Mapping[str, Value] | None = None,
         room: int = 1,
+        *,
+        recorded: bool = False,
     ) -> None:
         self._session, self._fixed = session, dict(fixed or {})
         self._mask = np.zeros((batch, 0), np.int64)
@@ -82,6 +86,9 @@ class Decoding:
         for name, value in self._fixed.items():
             self._binding.bind_ortvalue_input(name, value)
         self._typed = "token_type_ids" in {i.name for i in session.get_inputs()}
+        self._options = unrecorded() if recorded and device == "cuda" else None
+        self._recorded, self._device = recorded, device
+        self._replay: Replay | None = None
 
     @property
     def held(self) -> dict[str, int]:
@@ -98,12 +105,23 @@ class Decoding:
         self._mask = np.concatenate([self._mask, mask], axis=1)
         if self._mask.shape[1] > self._room:
             self._grow(self._mask.shape[1])
+        if self._recorded and not first and ids.shape[1] == 1:
+            return self._replayed(ids)
         several, even = ids.shape[1] > 1, bool(mask.all())
         if self._buffers and several and not (even and (first or len(ids) == 1)):
             return self._row_by_row(ids, mask, types)
         return self._whole(ids, types)
 
+    def _replayed(self, ids: Integers) -> Array:
+        if self._replay is None:
+            self._replay = Replay(self._session, self._device, len(ids), self._buffers, self._fixed)
+        try:
+            return self._replay.step(ids, self._mask)
+        except ORT_ERRORS as error:
+            raise RunError(f"ONNX Runtime failed: {str(error).splitlines()[0]}") from error
+
     def _grow(self, columns: int) -> None:
+        self._replay = None  # buffers move
         for buffer in self._buffers:
             if buffer.reach(columns):
                 buffer.bind(self._binding)
@@ -160,7 +178,7 @@ class Decoding:
             binding.bind_cpu_input(
                 "token_type_ids", np.zeros_like(ids) if types is None else np.ascontiguousarray(types)
             )
-        _run(self._session, binding)
+        _run(self._session, binding, self._options)
 
     def _given(self, binding: Any) -> list[Value]:
         """What the growing caches have become. Outputs come in the order in which they were first bound."""

@@ -160,13 +160,18 @@ def _why_not(reason: str) -> Availability:
 
 
 def open_session(
-    path: Path, device: Device = "auto", threads: int | None = None, *, profile: Path | None = None
+    path: Path,
+    device: Device = "auto",
+    threads: int | None = None,
+    *,
+    profile: Path | None = None,
+    cuda_graph: bool = False,
 ) -> tuple[onnxruntime.InferenceSession, DeviceReport]:
     """Load the ONNX file `path` on `device`.
 
     `cuda` means CUDA: the heavy nodes run there or this raises DeviceError with what is missing. `auto` takes CUDA where it
     works and the CPU otherwise; the report says which and why. `threads`: of one operation on the CPU; None: one a core.
-    `profile`: how the file begins that `end_profiling` writes, with every node that ran.
+    `profile`: how the file begins that `end_profiling` writes, with every node that ran. `cuda_graph`: runs may be recorded.
     Raises FolderError for a file that ONNX Runtime cannot load, UsageError for another device name or thread count.
     """
     if device not in get_args(Device):
@@ -176,18 +181,18 @@ def open_session(
     cores = os.cpu_count() or 1
     if threads is not None and threads > cores:
         raise UsageError(f"{threads} threads are more than this machine's {cores} cores", f"say at most {cores}")
-    if device == "cpu":
+    if device == "cpu" and not cuda_graph:
         return _open(path, [CPU], threads, "asked for", profile)
     state = cuda()
     if state.usable:
-        return _open(path, [CUDA, CPU], threads, state.why, profile)
-    if device == "cuda":
+        return _open(path, [CUDA, CPU], threads, state.why, profile, cuda_graph)
+    if device == "cuda" or cuda_graph:
         raise DeviceError(f"CUDA cannot be used: {state.why}", state.remedy)
     return _open(path, [CPU], threads, f"no CUDA: {state.why}", profile)
 
 
 def _open(
-    path: Path, providers: list[str], threads: int | None, why: str, profile: Path | None
+    path: Path, providers: list[str], threads: int | None, why: str, profile: Path | None, cuda_graph: bool = False
 ) -> tuple[onnxruntime.InferenceSession, DeviceReport]:
     options = session_options(path)  # no warnings: they are about shape nodes that belong on the CPU
     options.intra_op_num_threads = threads or 0
@@ -195,7 +200,9 @@ def _open(
         options.enable_profiling, options.profile_file_prefix = True, str(profile)
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     try:
-        settings = [_SETTINGS.get(name, {}) for name in providers]
+        settings = [dict(_SETTINGS.get(name, {})) for name in providers]
+        if cuda_graph:
+            settings[0]["enable_cuda_graph"] = "1"
         session = onnxruntime.InferenceSession(path, options, providers, settings, enable_fallback=0)
     except ORT_ERRORS as error:
         raise FolderError(

@@ -21,6 +21,7 @@ from .decode import Decoding, Value, host, run_bound
 from .device import Device, DeviceReport, open_session
 from .folder import ExportFolder, open_folder
 from .generation import ContextError, Ids, Limits, Step, generated, padded
+from .replay import replayable
 from .sampling import Sampling, softmax
 from .text import Text, stream
 
@@ -43,9 +44,16 @@ class Runtime:
     #: Where it runs, as the live session says.
     device: DeviceReport
 
-    def __init__(self, folder: ExportFolder, device: Device = "auto", threads: int | None = None) -> None:
-        self.folder = folder
-        self._main, self.device = open_session(folder.main, device, threads)
+    def __init__(
+        self, folder: ExportFolder, device: Device = "auto", threads: int | None = None, cuda_graph: bool = False
+    ) -> None:
+        self.folder, self._recorded = folder, cuda_graph
+        self._main, self.device = open_session(folder.main, device, threads, cuda_graph=cuda_graph)
+        if cuda_graph and not replayable(self._main):
+            raise UsageError(
+                f"the steps of {folder.path} cannot be recorded as a CUDA graph: not every cache is one buffer",
+                "export with --target ort; `archspec export` says which attentions are fused",
+            )
         self._encoder = open_session(folder.encoder, device, threads)[0] if folder.encoder else None
         self._threads = threads
         self._inputs = {i.name for i in self._main.get_inputs()}
@@ -58,16 +66,23 @@ class Runtime:
 
     @classmethod
     def load(
-        cls, folder: str | Path, device: Device = "auto", threads: int | None = None, *, check: bool = False
+        cls,
+        folder: str | Path,
+        device: Device = "auto",
+        threads: int | None = None,
+        *,
+        check: bool = False,
+        cuda_graph: bool = False,
     ) -> Runtime:
         """Open an exported folder.
 
         device: `cuda` means CUDA and nothing else; `auto` takes CUDA where it works. `runtime.device` says what it is.
         threads: of one operation on the CPU; by default one a core.
         check: read the whole weights file first and compare its hash with the one it was written with.
+        cuda_graph: record the step of one token as a CUDA graph and replay it; for exports whose every cache is a buffer.
         Raises FolderError for a folder that is no sound export, DeviceError where CUDA is demanded and not to be had.
         """
-        return cls(open_folder(Path(folder), check=check), device, threads)
+        return cls(open_folder(Path(folder), check=check), device, threads, cuda_graph)
 
     def __repr__(self) -> str:
         return f"<Runtime {self.spec.name}: {self.form} on {self.device.device}>"
@@ -140,7 +155,7 @@ class Runtime:
             fixed["prefix_length"] = host(np.array([len(r) for r in rows], np.int64))
 
         def begin(batch: int, room: int) -> Decoding:
-            return Decoding(self._main, self.device.device, batch, fixed, room)
+            return Decoding(self._main, self.device.device, batch, fixed, room, recorded=self._recorded)
 
         limits = Limits(frozenset(stop), max_new_tokens, self.spec.context_length, slide)
         whole = "prefix_length" in self._inputs or self.folder.model.grows

@@ -11,11 +11,18 @@ from collections.abc import Callable
 from ..words import OnnxRun
 from .fusion import Fusion
 from .grouped_query import fuse_attention
+from .mixture import report_mixtures
 from .nbits import fuse_lookups, fuse_products
 from .packed import pack_products
 
 #: In this order: a product is packed before what reads it is fused.
-PASSES: tuple[Callable[[OnnxRun], Fusion | None], ...] = (pack_products, fuse_products, fuse_lookups, fuse_attention)
+PASSES: tuple[Callable[[OnnxRun], Fusion | None], ...] = (
+    pack_products,
+    fuse_products,
+    fuse_lookups,
+    fuse_attention,
+    report_mixtures,
+)
 
 
 def fuse(run: OnnxRun) -> tuple[Fusion, ...]:

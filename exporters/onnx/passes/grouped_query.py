@@ -38,7 +38,21 @@ def fuse_attention(run: OnnxRun) -> Fusion | None:
             left[reason] += 1
         else:
             _fuse(run, attended)
+    if not left:
+        _count_tokens(run)
     return Fusion("GroupQueryAttention", "attentions", len(run.attended) - left.total(), left)
+
+
+def _count_tokens(run: OnnxRun) -> None:
+    """Where every attention is fused no padding stands between tokens: columns since the first token are tokens, one node less
+    to count. And a mask may be wider than the text, as the steps of a recorded CUDA graph have it.
+    """
+    columns = run.g.memo.get(("columns", "tokens", "every"))
+    node = columns.producer() if columns else None
+    if node is not None:
+        with run.g.before(node):
+            run.g.swap(columns, run.places.columns("tokens", "unpadded"))
+        run.g.graph.sort()
 
 
 def _unfit(a: Attended) -> str | None:
@@ -141,12 +155,12 @@ def _tables(run: OnnxRun, rope: Rope) -> tuple[ir.Value, ir.Value]:
 
 
 def _lengths(run: OnnxRun) -> tuple[ir.Value, ir.Value]:
-    """Each row's tokens but one (B), past ones included, and the mask's columns. A row of padding counts as its new columns."""
+    """Each row's tokens but one (B), past ones included, and the mask's columns. A row of padding counts as one token."""
     g = run.g
 
     def make() -> tuple[ir.Value, ir.Value]:
         mask = run.places.mask("tokens")
-        tokens = g.op("Max", g.op("ReduceSum", mask, g.const([1]), keepdims=0), run.places.length())
+        tokens = g.op("Max", g.op("ReduceSum", mask, g.const([1]), keepdims=0), g.const([1]))
         total = g.op("Squeeze", g.op("Shape", mask, start=1, end=2))
         return g.op("Cast", g.op("Sub", tokens, g.const([1])), to=INT32), g.op("Cast", total, to=INT32)
 

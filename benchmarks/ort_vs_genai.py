@@ -1,0 +1,112 @@
+"""archspec's export and runtime against onnxruntime-genai's builder and runtime, with the same weights, on the CPU.
+
+    python benchmarks/ort_vs_genai.py [--rounds 9] [--threads 2] [--write]
+
+A Llama of 100 M parameters (12 × 768, 12/4 heads, ffn 2048, vocabulary 32,000, tied), random weights. Each side generates through
+its own runtime; beside them the graphs alone on ONNX Runtime, which tells how much of a difference is the graph's. Wanted: decode
+of archspec in float32 at least as fast as genai's (1.10 × would be good) and at 90 % of the machine's limit after 128 tokens and
+85 % after 1,024; in int4 1.3 × genai's after 1,024 without its shared buffer, as fast as genai's with it, and 65 % of the limit.
+
+Takes some 6 minutes on two quiet cores, the first time one more, and 6 GB of memory. Needs onnxruntime-genai 0.18, which wants
+another onnxruntime than ours and runs with it all the same: pip install --no-deps onnxruntime-genai==0.18.0
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import onnx_ir as ir
+from common import ARCHSPEC, Comparison, Side, called, compared, options, ours, probe, publish, theirs
+
+from archspec.exporters.bench.turns import Plan
+from archspec.exporters.bench.work import Work, weights_read
+from archspec.exporters.runtime.folder import open_folder
+
+PREFILL, DECODE = (128, 512), (128, 1024)
+PLAN = Plan((128, 512, 1024), batch=1, new=16, rounds=0)
+VOCAB, CONTEXT = 32000, 2048
+SHAPE = {"vocab": VOCAB, "heads": 4, "width": 64}
+GENAI = "genai"
+
+
+def made(work: Path) -> Path:
+    """The checkpoint, what genai's builder makes of it, and archspec's exports."""
+    hf = work / "llama-hf"
+    if not hf.is_dir():
+        from tokenizers import Tokenizer, models
+        from torch import manual_seed
+        from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+        manual_seed(0)
+        config = LlamaConfig(
+            vocab_size=VOCAB, hidden_size=768, num_hidden_layers=12, num_attention_heads=12, num_key_value_heads=4,
+            intermediate_size=2048, tie_word_embeddings=True, max_position_embeddings=CONTEXT,
+        )  # fmt: skip
+        LlamaForCausalLM(config).save_pretrained(hf)
+        words = Tokenizer(models.WordLevel({f"t{i}": i for i in range(VOCAB)}, unk_token="t0"))  # genai asks for one
+        PreTrainedTokenizerFast(tokenizer_object=words, unk_token="t0", bos_token="t1", eos_token="t2").save_pretrained(
+            hf
+        )
+    for precision in ("fp32", "int4"):
+        if not (out := work / f"genai-{precision}").is_dir():
+            builder = [sys.executable, "-m", "onnxruntime_genai.models.builder"]
+            called(*builder, "-i", hf, "-o", out, "-p", precision, "-e", "cpu", "-c", work / "cache")
+    if not (work / "llama").is_dir():
+        called(ARCHSPEC, "import", hf, "-o", work / "llama.yaml", "--force")
+        called(ARCHSPEC, "build", work / "llama.yaml", "--weights", hf, "-o", work / "llama")
+    return work / "llama"
+
+
+def exported(model: Path, name: str, *flags: str) -> Path:
+    """A folder that is exported anew in each run: it is what is measured."""
+    out = model.with_name(name)
+    called(ARCHSPEC, "export", model, "-o", out, "--target", "ort", "--force", *flags)
+    return out
+
+
+def genai_sides(stack: ExitStack, folder: Path, threads: int) -> list[Side]:
+    """With its shared buffer and without, and its graph alone."""
+    graph = ir.load(folder / "model.onnx").graph
+    weights = sum(n for _, n in weights_read(graph))
+    shared, apart = (
+        theirs(stack, name, "run_genai.py", weights, folder=str(folder), threads=threads, shared=flag)
+        for name, flag in ((GENAI, True), ("genai, no shared buffer", False))
+    )
+    return [shared, apart, alone(stack, "genai's graph alone", folder, threads, weights)]
+
+
+def alone(stack: ExitStack, name: str, folder: Path, threads: int, weights: int) -> Side:
+    """A graph on ONNX Runtime with nothing around it."""
+    file = str(folder / "model.onnx")
+    return theirs(stack, name, "run_graph.py", weights, file=file, threads=threads, room=CONTEXT, **SHAPE)
+
+
+def main() -> None:
+    """The command line."""
+    given = options(__doc__, rounds=9).parse_args()
+    model, threads = made(given.work), given.threads
+    plan = Plan(PLAN.contexts, PLAN.batch, PLAN.new, given.rounds)
+    comparison, tables = Comparison(plan, PREFILL, DECODE), []
+    for precision, exports in (
+        ("fp32", {"archspec": ()}),
+        (
+            "int4",
+            {"archspec": ("--precision", "int4"), "archspec, blocks of 128": ("--precision", "int4", "--block", "128")},
+        ),
+    ):
+        with ExitStack() as stack:
+            sides = genai_sides(stack, given.work / f"genai-{precision}", threads)
+            for name, flags in exports.items():
+                folder = exported(model, f"llama-{precision}-{len(sides)}", *flags)
+                work = Work(open_folder(folder))
+                sides.append(ours(stack, name, folder, threads, work.weight_bytes(1)))
+                sides.append(alone(stack, f"{name}: its graph alone", folder, threads, work.weight_bytes(1)))
+            table, _ = compared(f"Llama 100 M, {precision}", comparison, sides, GENAI, probe(stack, threads), work)
+            tables.append(table)
+    publish("genai", tables, threads, write=given.write)
+
+
+if __name__ == "__main__":
+    main()

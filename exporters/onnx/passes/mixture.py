@@ -1,0 +1,239 @@
+"""Mixtures of experts as `com.microsoft.MoE`, and as `QMoE` where their matrices are in blocks.
+
+The kernels choose experts by numbers that they take for logits. A softmax router's logits they are given as they are, if weights are
+normalized: without, ONNX Runtime 1.31 computes on the CPU what it should not. Any other choice is made outside, and they get a row
+for each token that leaves them none: QMoE the weights of the chosen experts among zeros, which it takes as they are; MoE their
+logarithms, of which its own softmax makes weights again, but for their sum.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from archspec.ops.base import Op, walk
+from archspec.ops.ffn import Gated, Mlp
+from archspec.ops.moe import Moe
+
+from ..graph import Array
+from ..heads import X, plain
+from ..weights import Reader, Reading, whole
+from ..words import OnnxRun
+from .fusion import Fusion
+from .nbits import INTEGERS, rows_of
+
+#: The CPU's kernel takes a fifth longer for a float32 expert than a body of its own does. From so many experts on, idle bodies
+#: take longer still.
+MANY = 32
+#: α of gate · sigmoid(α · gate) · up, by activation.
+GATED = {"silu": 1.0, "quick_gelu": 1.702}
+#: What the kernels call an activation; their `gelu` is the one by tanh.
+PLAIN = {"relu": "relu", "gelu_tanh": "gelu", "gelu_tanh_8": "gelu", "silu": "silu", "identity": "identity"}
+FLOAT16 = ir.DataType.FLOAT16
+
+
+class OrtRun(OnnxRun):
+    """The words in ONNX, but a mixture of experts is one node where ONNX Runtime has a kernel for it.
+
+    That is settled before a body is walked, and not in a pass over the finished graph: a layer may have hundreds of bodies.
+    """
+
+    @cached_property
+    def operations(self) -> Mapping[str, Op]:
+        """Path, with a dot at its end -> operation."""
+        return {path: op for path, op, _ in walk(self.model)}
+
+    @cached_property
+    def mixtures(self) -> list[tuple[str, str | None]]:
+        """Each mixture's kernel, and why it is not used."""
+        return []
+
+    def experts(self, x: X, weights: X, chosen: X, on_input: bool, body: Callable[[X], X]) -> ir.Value:
+        *_, at = self.routings[plain(chosen)]
+        moe = self.operations[at]
+        assert isinstance(moe, Moe)
+        small = _small(self, moe, at)
+        reason = _unfit(moe, small, self.g.half)
+        self.mixtures.append(("QMoE" if all(small) else "MoE", reason))
+        if reason:
+            return super().experts(x, weights, chosen, on_input, body)
+        kernel = _in_blocks if all(small) else _in_floats
+        return kernel(self, moe, at, plain(x), plain(weights), plain(chosen))
+
+
+def report_mixtures(run: OnnxRun) -> Fusion | None:
+    """What became of the mixtures when the words were spoken."""
+    if not isinstance(run, OrtRun) or not run.mixtures:
+        return None
+    kernels = sorted({kernel for kernel, reason in run.mixtures if not reason})
+    left = Counter(reason for _, reason in run.mixtures if reason)
+    return Fusion(" and ".join(kernels) or "MoE", "mixtures of experts", len(run.mixtures) - left.total(), left)
+
+
+def _small(run: OnnxRun, moe: Moe, at: str) -> list[bool]:
+    """Of each of an expert's matrices: is it in blocks?"""
+    names = ("gate", "up", "down") if isinstance(moe.expert, Gated) else ("up", "down")
+    return [_stored(run, f"{at}expert.{name}.weight") in run.storage.small for name in names]
+
+
+def _stored(run: OnnxRun, path: str) -> str:
+    """The tensor that this one is, where layers share theirs."""
+    return run.ties.get(path, path)
+
+
+def _unfit(moe: Moe, small: list[bool], half: bool) -> str | None:
+    """Why the kernels do not compute this, or not as fast."""
+    if moe.weigh_input:
+        return "weights on the experts' input"
+    if moe.expert_norm or moe.expert.mid_norm:
+        return "a norm of each expert"
+    if _equation(moe.expert) is None:
+        return f"experts with {moe.expert.activation}"
+    if any(small) != all(small):
+        return "experts in blocks in part"
+    return f"fewer than {MANY} experts" if moe.experts < MANY and not half and not any(small) else None
+
+
+def _equation(expert: Mlp | Gated) -> dict[str, Any] | None:
+    """An expert's function as the kernels are told it, if they have it."""
+    kind = str(expert.activation)
+    if isinstance(expert, Mlp):
+        return {"activation_type": PLAIN[kind]} if kind in PLAIN else None
+    if kind not in GATED or (expert.clamp and expert.clamp_activated):
+        return None
+    limit = {"swiglu_limit": expert.clamp} if expert.clamp else {}
+    by = {"activation_alpha": GATED[kind], "activation_beta": expert.up_shift}
+    return {"activation_type": "swiglu", "swiglu_fusion": 1, **by, **limit}  # 1: rows of gate and up take turns
+
+
+def _in_floats(run: OrtRun, moe: Moe, at: str, x: ir.Value, weights: ir.Value, chosen: ir.Value) -> ir.Value:
+    g, probs = run.g, _own_logits(run, moe, at)
+    options: dict[str, Any] = {"k": moe.routing.k, "normalize_routing_weights": 1, **(_equation(moe.expert) or {})}
+    ins = [value for side in _sides(run, moe, at) for value in (_stack(run, side, moe.experts), side.bias)]
+    if probs is not None:
+        return _scaled(run, moe, g.op("com.microsoft.MoE", x, probs, *ins, **options))
+    least = 1e-7 if g.dtype == FLOAT16 else 1e-37
+    probs = g.op("Log", g.op("Max", _spread(run, moe, weights, chosen), g.number(least)))
+    y = g.op("com.microsoft.MoE", x, probs, *ins, **options)
+    return g.op("Mul", y, g.op("ReduceSum", weights, g.const([-1])))
+
+
+def _in_blocks(run: OrtRun, moe: Moe, at: str, x: ir.Value, weights: ir.Value, chosen: ir.Value) -> ir.Value:
+    g, probs, blocks = run.g, _own_logits(run, moe, at), run.storage.precision.blocks
+    assert blocks is not None
+    options: dict[str, Any] = {
+        "k": moe.routing.k,
+        "normalize_routing_weights": int(probs is not None),
+        "expert_weight_bits": blocks.bits,
+        "block_size": blocks.size,
+        "accuracy_level": 0 if g.half else INTEGERS,
+        "weights_prepacked": 0,  # rows as they are read
+        **(_equation(moe.expert) or {}),
+    }
+    sides = _sides(run, moe, at)
+    rows = [_stacks(run, side, moe.experts) for side in sides]
+    matrices = [
+        value for (codes, scales, *_), side in zip(rows, sides, strict=True) for value in (codes, scales, side.bias)
+    ]
+    zeros = [None if blocks.symmetric else row[2] for row in rows]
+    shares = None if probs is not None else _spread(run, moe, weights, chosen)
+    ins = [*matrices, None, None, None, *zeros, None, shares]
+    while ins[-1] is None:
+        ins.pop()
+    y = g.op("com.microsoft.QMoE", x, shares if probs is None else probs, *ins, **options)
+    return y if probs is None else _scaled(run, moe, y)
+
+
+def _own_logits(run: OrtRun, moe: Moe, at: str) -> ir.Value | None:
+    """n E: a router's logits, where the kernels do with them what it does. In half of a float they would choose others."""
+    r = moe.routing
+    if run.g.half or r.score != "softmax" or not r.normalize or moe.selection_bias or r.groups > 1:
+        return None
+    return run.g.op("Reshape", run.products[f"{at}router"].y, run.g.const([-1, moe.experts]))
+
+
+def _scaled(run: OrtRun, moe: Moe, y: ir.Value) -> ir.Value:
+    return y if moe.routing.scale == 1.0 else run.g.op("Mul", y, run.g.number(moe.routing.scale))
+
+
+def _spread(run: OrtRun, moe: Moe, weights: ir.Value, chosen: ir.Value) -> ir.Value:
+    """B T k, B T k -> n E: the weight of each expert, 0 of those that are not chosen."""
+    g = run.g
+    hot = g.op("OneHot", chosen, g.const(moe.experts), g.number([0.0, 1.0]))  # B T k E
+    each = g.op("MatMul", g.op("Unsqueeze", weights, g.const([2])), hot)  # B T 1 E
+    return g.op("Reshape", each, g.const([-1, moe.experts]))
+
+
+@dataclass(frozen=True)
+class Side:
+    """A matrix that the kernels read of each expert, (out, inp). `rows`: of all of them, one below the other."""
+
+    name: str
+    out: int
+    inp: int
+    rows: Reader
+    bias: ir.Value | None
+
+
+def _sides(run: OrtRun, moe: Moe, at: str) -> tuple[Side, Side]:
+    """What widens and what narrows. A gate and what it opens for are one matrix, whose rows take turns."""
+    expert, place = moe.expert, f"{at}expert."
+    d, f = expert.width, expert.hidden
+    gate, up, down = (_stored(run, f"{place}{name}.weight") for name in ("gate", "up", "down"))
+
+    def bias(name: str, width: int) -> ir.Value | None:
+        return run.vector(f"{place}{name}.bias", (moe.experts, width)) if name in expert.bias else None
+
+    narrow = Side(down, d, f, run.rows(down), bias("down", d))
+    if isinstance(expert, Mlp):
+        return Side(up, f, d, run.rows(up), bias("up", f)), narrow
+    both = down.removesuffix("down.weight") + "gate_up"
+
+    def biases() -> Array:
+        paths = {name: _stored(run, f"{place}{name}.bias") for name in ("gate", "up")}
+        given = [
+            run.weights(p) if n in expert.bias else np.zeros((moe.experts, f), np.float32) for n, p in paths.items()
+        ]
+        return np.stack(given, axis=-1).reshape(moe.experts, 2 * f)
+
+    beside = (
+        run.g.weight(f"{both}.bias", (moe.experts, 2 * f), whole(biases)) if {"gate", "up"} & {*expert.bias} else None
+    )
+    return Side(f"{both}.weight", 2 * f, d, _in_turn(run.rows(gate), run.rows(up)), beside), narrow
+
+
+def _in_turn(a: Reader, b: Reader) -> Reader:
+    """A row of a, a row of b, the next of a, …"""
+
+    def read(start: int, stop: int) -> Array:
+        first, last = start // 2, -(-stop // 2)
+        both = np.stack([a(first, last), b(first, last)], axis=1)
+        rows: Array = both.reshape(-1, both.shape[-1])[start - 2 * first : stop - 2 * first]
+        return rows
+
+    return read
+
+
+def _stack(run: OrtRun, side: Side, experts: int) -> ir.Value:
+    """E out inp"""
+    reading = Reading(experts * side.out, lambda start, stop: (side.rows(start, stop),))
+    return run.g.weights([(side.name, run.g.dtype, (experts, side.out, side.inp))], reading)[0]
+
+
+def _stacks(run: OrtRun, side: Side, experts: int) -> list[ir.Value]:
+    """Codes, scales and zeros (where a block has one), E out … each."""
+    lying = rows_of(run.g, run.matrix(side.name, experts * side.out, side.inp, side.rows))
+    return [_by_expert(run, value, experts) for value in lying]
+
+
+def _by_expert(run: OrtRun, rows: ir.Value, experts: int) -> ir.Value:
+    assert rows.dtype is not None
+    assert rows.shape is not None
+    out, *rest = rows.shape.numpy()
+    return run.g.view(rows, f"{rows.name}.experts", rows.dtype, (experts, out // experts, int(np.prod(rest))))

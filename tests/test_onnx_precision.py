@@ -1,0 +1,304 @@
+"""What weights become in a narrower precision, that a graph with them is right, and what it costs."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx_cases import random_module, stored
+from tiny import TINY, tiny
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+
+from archspec.errors import BudgetError, UsageError, VerificationError, WeightsError
+from archspec.exporters.onnx.beside import Beside
+from archspec.exporters.onnx.emit import Target, emit, parts
+from archspec.exporters.onnx.export import ExportSummary, export
+from archspec.exporters.onnx.measures import measured
+from archspec.exporters.onnx.passage import TEXT
+from archspec.exporters.onnx.precision import Blocks, Name, Precision, precision, storage
+from archspec.exporters.onnx.quantise import dequantise_rows, quantise_rows
+from archspec.exporters.onnx.rounded import rounded
+from archspec.exporters.onnx.trial import NO_BFLOAT16
+from archspec.exporters.onnx.verify import loaded, verify
+from archspec.exporters.runtime.device import cuda
+
+#: Whatever it costs: tiny random models are no measure of that.
+ANY = 1e9
+FORMS = [Blocks(bits, size, symmetric) for bits in (4, 8) for size in (16, 128) for symmetric in (True, False)]  # type: ignore[arg-type]
+
+
+def normal(*shape: int, seed: int = 0, scale: float = 0.05) -> np.ndarray:  # type: ignore[type-arg]
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32) * np.float32(scale)
+
+
+def exported(
+    name: str, out: Path, what: Precision, *overrides: str, target: Target = "onnx", budget: float | None = ANY
+) -> ExportSummary:
+    """The tiny model of that name, 64 wide, verified."""
+    model = tiny(name, "d_model=64", *overrides)
+    module = random_module(model)
+    return export(
+        model, stored(module), "x: 1\n", out, module=module, precision=what, target=target, context_length=64, budget=budget
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ numbers
+
+
+@pytest.mark.parametrize("blocks", FORMS, ids=str)
+def test_no_other_code_is_nearer_to_a_weight(blocks: Blocks) -> None:
+    """Every code of a block is tried by hand."""
+    w = normal(24, 256)
+    q = quantise_rows(w, blocks)
+    got = dequantise_rows(q, blocks)
+    scales, zeros = (np.repeat(x.astype(np.float32), blocks.size, 1) for x in (q.scales, q.zeros))
+    lowest = 1 if blocks.bits == 8 and blocks.symmetric else 0  # -127 to 127
+    every = np.stack([(code - zeros) * scales for code in range(lowest, 1 << blocks.bits)])
+    nearest = np.abs(every - w).min(0)
+    assert np.abs(np.abs(got - w) - nearest).max() < 1e-6
+
+
+@pytest.mark.parametrize("size", [16, 128])
+def test_eight_bits_are_within_half_a_scale(size: int) -> None:
+    w = normal(24, 256)
+    for symmetric in (True, False):
+        q = quantise_rows(w, Blocks(8, size, symmetric))
+        half = np.repeat(q.scales, size, 1) / 2
+        assert (np.abs(dequantise_rows(q, Blocks(8, size, symmetric)) - w) <= half * (1 + 1e-4)).all()
+
+
+def test_a_symmetric_block_of_four_bits_uses_all_sixteen_codes() -> None:
+    """-8 to 7, fitted: of ramps from -8 to 7 nothing is lost, nor of ramps from 8 to -7, whose scale is negative."""
+    ramp = np.arange(-8, 8, dtype=np.float32)
+    w = np.stack([ramp, -ramp, 3 * ramp])
+    q = quantise_rows(w, Blocks(4, 16))
+    assert np.array_equal(dequantise_rows(q, Blocks(4, 16)), w)
+    assert q.scales[:, 0].tolist() == [1, -1, 3]
+    assert q.codes[0].tolist() == list(range(16))
+
+
+def test_an_asymmetric_block_takes_weights_on_one_side_of_zero() -> None:
+    w = np.arange(16, dtype=np.float32)[None] * 0.5
+    for symmetric, worst in ((False, 0.0), (True, 0.2)):
+        blocks = Blocks(4, 16, symmetric)
+        difference = np.abs(dequantise_rows(quantise_rows(w, blocks), blocks) - w).max()
+        assert (difference == 0) if not symmetric else difference > worst
+
+
+def test_zeros_stay_zeros_and_rows_do_not_see_each_other() -> None:
+    for blocks in FORMS:
+        w = normal(6, 256)
+        w[2] = 0
+        whole = quantise_rows(w, blocks)
+        assert not dequantise_rows(whole, blocks)[2].any()
+        apart = [quantise_rows(w[at : at + 2], blocks) for at in (0, 2, 4)]
+        for part, joined in zip(whole, zip(*apart, strict=True), strict=True):
+            assert np.array_equal(part, np.concatenate(joined))
+
+
+@pytest.mark.parametrize("kind", [np.float16, "bfloat16"])
+def test_codes_are_chosen_for_scales_as_they_are_stored(kind: str) -> None:
+    """Rounding the scales afterwards would be further off."""
+    import ml_dtypes
+
+    dtype = np.dtype(ml_dtypes.bfloat16 if kind == "bfloat16" else np.float16)
+    w, blocks = normal(64, 256), Blocks(8, 32)
+    mine = dequantise_rows(quantise_rows(w, blocks, dtype), blocks)
+    late = quantise_rows(w, blocks)
+    late = dequantise_rows(late._replace(scales=late.scales.astype(dtype)), blocks)
+    assert np.abs(mine - w).mean() < np.abs(late - w).mean()
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+def test_what_is_not_a_number_has_no_code(wrong: float) -> None:
+    w = normal(4, 32)
+    w[1, 3] = wrong
+    with pytest.raises(WeightsError, match=r"here.weight holds numbers that no block of integers stands for.*\n.*--keep here"):
+        quantise_rows(w, Blocks(4, 32), name="here.weight")
+
+
+# ---------------------------------------------------------------------------------------------------- which, and how many
+
+
+def test_what_is_in_blocks_and_why_the_rest_is_not() -> None:
+    """GPT-2: 6 matrices in each of 2 layers and the table; 2 norms and 6 biases a layer and a norm, each norm with 2 vectors."""
+    plan = storage(tiny("gpt2", "d_model=64"), precision("int4", block=16))
+    assert str(plan) == "13 of 36 tensors are int4; 1: tables of positions, types and distances; 22: vectors"
+
+
+def test_routers_and_odd_widths_stay() -> None:
+    """Experts are 16 wide inside, so their second matrices are; the latent is 20 wide and so are the experts' first ones."""
+    moe = storage(tiny("moe", "d_model=64"), precision("int8", block=32))
+    assert {path for path, why in moe.left.items() if why == "routers"} == {
+        "decoder.layers.1.ffn.router.weight", "decoder.layers.2.ffn.router.weight", "decoder.layers.2.ffn.router.bias",
+    }  # fmt: skip
+    narrow = {path.split(".", 3)[3] for path, why in moe.left.items() if why == "16 wide, no multiple of 32"}
+    assert narrow == {"ffn.expert.down.weight"}
+    graph = emit(tiny("moe", "d_model=64"), "logits", pytest.fail, precision=precision("int8", block=32)).graph
+    routers = [v.dtype.name for n, v in graph.initializers.items() if "router" in n and v.dtype]
+    assert routers == ["FLOAT"] * 3
+
+
+@pytest.mark.parametrize(
+    ("pattern", "kept"),
+    [
+        ("head", {"decoder.embedding.tokens.weight"}),  # tied: one tensor
+        ("decoder.layers.0.*", {f"decoder.layers.0.{n}" for n in ("attention", "ffn")}),
+        ("*.ffn.up", {f"decoder.layers.{i}.ffn.up.weight" for i in (0, 1)}),
+        ("decoder.layers.1.attention.q", {"decoder.layers.1.attention.q.weight"}),
+    ],
+)
+def test_patterns_keep_weights_by_path_part_and_tie(pattern: str, kept: set[str]) -> None:
+    model = tiny("gpt2", "d_model=64")
+    plan = storage(model, precision("int4", block=16, keep=(pattern,)))
+    matrices = {path for path, why in plan.left.items() if why == "kept" and path.endswith(".weight") and "norm" not in path}
+    assert matrices and all(any(path.startswith(k) for k in kept) for path in matrices)
+    assert all(any(path.startswith(k) for path in matrices) for k in kept)
+
+
+@pytest.mark.parametrize(
+    ("said", "match"),
+    [
+        ({"keep": ("heed",)}, r"No weight is called heed\.\n.*did you mean head"),
+        ({"keep": ("decoder.layers.7",)}, r"did you mean decoder\.layers\.\d"),
+        ({"block": 24}, "A block of 24 weights has no kernels"),
+        ({"name": "fp16", "block": 32}, "fp16 has no blocks, so a block size would do nothing"),
+        ({"name": "fp32", "symmetric": False, "keep": ("head",)}, "asymmetric and weights to keep would do nothing"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(said: dict, match: str) -> None:  # type: ignore[type-arg]
+    with pytest.raises(UsageError, match=match):
+        storage(tiny("gpt2"), precision(**{"name": "int4", **said}))
+
+
+# ------------------------------------------------------------------------------------------------------ graphs are right
+
+
+@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("target", ["onnx", "ort"])
+def test_every_tiny_model_is_right_in_every_precision(name: str, target: Target, tmp_path: Path) -> None:
+    """Its float32 twin computes what PyTorch does with the weights as they are stored, and what is not coarse is close."""
+    whats: list[Precision] = [precision("fp16"), precision("int8", block=16), precision("int4", block=16, symmetric=False)]
+    for what in whats:
+        summary = exported(name, tmp_path / what.name, what, target=target)
+        assert summary.verification
+        assert summary.verification.difference < summary.verification.tolerance
+        (measures,) = summary.verification.measures
+        if what.name == "fp16" and name not in ("mixer", "gates"):  # a near tie of their experts goes another way
+            assert measures.divergence < 1e-3
+        for file in parts(tiny(name)).values():
+            onnx.checker.check_model(tmp_path / what.name / file, full_check=target == "onnx")
+
+
+@pytest.mark.parametrize("what", ["bf16", "int4"])
+def test_bfloat16_is_verified_by_its_twin_where_nothing_runs_it(what: Name, tmp_path: Path) -> None:
+    how = precision("bf16") if what == "bf16" else precision("int4", block=16, compute="bf16")
+    for name in ("sinks", "experts"):
+        summary = exported(name, tmp_path / name, how)
+        assert summary.verification
+        assert summary.verification.remark == (None if cuda().usable else NO_BFLOAT16)
+        graph = onnx.load(tmp_path / name / "logits.onnx", load_external_data=False).graph
+        assert graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+        assert onnx.TensorProto.BFLOAT16 in {i.data_type for i in graph.initializer}
+
+
+def test_a_wrong_graph_does_not_hide_behind_coarse_weights(tmp_path: Path) -> None:
+    """A scale of the scores that is off by 2 in 100 costs less than int4 does, and is found."""
+    model, what = tiny("gpt2", "d_model=64"), precision("int4", block=16)
+    exported("gpt2", tmp_path / "out", what)
+    coarse = loaded(model, rounded(model, stored(random_module(model)), storage(model, what)))
+    twins = dict.fromkeys(parts(model), {})
+    verify(tmp_path / "out", model, coarse, twins=twins)
+    proto = onnx.load(tmp_path / "out/logits.onnx", load_external_data=False)
+    node = next(n for n in proto.graph.node if n.op_type == "Attention")
+    next(a for a in node.attribute if a.name == "scale").f *= 1.02
+    onnx.save(proto, tmp_path / "out/logits.onnx")
+    with pytest.raises(VerificationError, match=r"logits\.onnx: ONNX Runtime differs from PyTorch"):
+        verify(tmp_path / "out", model, coarse, twins=twins)
+
+
+@pytest.mark.parametrize("norm", ["rmsnorm", "layernorm", "{kind: layernorm, eps_outside: true}"])
+def test_squares_in_half_precision_do_not_overflow(norm: str, tmp_path: Path) -> None:
+    """Activations of some 2,000: their squares are beyond 65,504, and so is their sum."""
+    summary = exported("llama", tmp_path / "out", precision("fp16"), f"norm={norm}", "embedding.scale=8000")
+    assert summary.verification
+    assert summary.verification.measures[0].divergence < 1e-3
+
+
+# ------------------------------------------------------------------------------------------------------- what it costs
+
+
+def test_divergence_by_hand() -> None:
+    """p = (1/2, 1/2) and q = (3/4, 1/4): Σ p ln(p/q) = ln 2 - ln(3)/2. A quarter turn: 1 - cosine = 1."""
+    labels, vectors = tiny("classifier"), tiny("pooler")
+    two = measured(labels, "two", np.log([[0.5, 0.5], [0.9, 0.1]]), np.log([[0.75, 0.25], [0.9, 0.1]]))
+    kl = math.log(2) - math.log(3) / 2
+    assert (two.divergence, two.worst) == (pytest.approx(kl / 2), pytest.approx(kl))
+    assert (two.positions, two.agreement, two.clear, two.clear_agreement) == (2, 1.0, 1, 1.0)
+    turned = measured(vectors, "one", np.array([[1.0, 0.0]]), np.array([[0.0, 3.0]]))
+    assert (turned.divergence, turned.difference, turned.agreement) == (pytest.approx(1.0), 3.0, None)
+
+
+def test_finer_blocks_cost_less(tmp_path: Path) -> None:
+    whats = (precision("int8"), precision("int4", block=16), precision("int4", block=64))
+    costs = [
+        checked.measures[0].divergence
+        for i, what in enumerate(whats)
+        if (checked := exported("llama", tmp_path / str(i), what).verification)
+    ]
+    assert costs == sorted(costs)
+    assert costs[0] < costs[1] / 20
+
+
+def test_a_budget_is_kept_or_nothing_is_left(tmp_path: Path) -> None:
+    with pytest.raises(BudgetError, match=r"int4 in symmetric blocks of 16.*allowed are 1e-05\.\n.*try --precision int8") as error:
+        exported("gpt2", tmp_path / "out", precision("int4", block=16), budget=1e-5)
+    assert error.value.exit_code == 3
+    assert not list(tmp_path.iterdir())
+    exported("gpt2", tmp_path / "out", precision("fp16"), budget=1e-5)
+
+
+@pytest.mark.parametrize("what", ["fp32", "int4"])
+def test_a_budget_that_nothing_is_held_to_is_refused(what: Name, tmp_path: Path) -> None:
+    model = tiny("gpt2")
+    with pytest.raises(UsageError, match="would do nothing"):
+        export(
+            model, stored(random_module(model)), "x: 1\n", tmp_path / "out", precision=precision(what), budget=0.1,
+            verify=what == "fp32",
+        )  # fmt: skip
+
+
+def test_a_weight_that_a_type_has_no_room_for_is_named(tmp_path: Path) -> None:
+    model = tiny("gpt2")
+    module = random_module(model)
+    with torch.no_grad():
+        module.get_parameter("decoder.layers.1.ffn.up.weight")[3, 5] = -70000.0
+    with pytest.raises(WeightsError, match=r"layers\.1\.ffn\.up\.weight holds 7e\+04, and float16 ends at 6\.552e\+04") as error:
+        export(model, stored(module), "x: 1\n", tmp_path / "out", precision=precision("fp16"))
+    assert "--precision bf16" in str(error.value)
+    assert not list(tmp_path.iterdir())
+    export(model, stored(module), "x: 1\n", tmp_path / "out", precision=precision("bf16"), budget=ANY)
+
+
+def test_text_is_read_where_there_is_a_tokenizer_and_binds(tmp_path: Path) -> None:
+    words = sorted(set(TEXT.split()))[:60]
+    tokenizer = Tokenizer(WordLevel({word: i for i, word in enumerate(["?", *words])}, unk_token="?"))
+    tokenizer.pre_tokenizer = Whitespace()
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    model = tiny("llama", "d_model=64", "context_length=300")
+    module = random_module(model)
+    summary = export(
+        model, stored(module), "x: 1\n", tmp_path / "out", module=module, precision=precision("int8"), budget=ANY,
+        context_length=300, beside=Beside([tmp_path / "tokenizer.json"]),
+    )  # fmt: skip
+    manifest = json.loads((tmp_path / "out/archspec.json").read_text())
+    assert [m["on"] for m in manifest["verification"]["measures"]] == ["256 random tokens", "256 tokens of text"]
+    assert manifest["precision"] == "int8"
+    assert manifest["blocks"] == {"bits": 8, "size": 32, "symmetric": True, "keep": [], "stored": summary.stored}
