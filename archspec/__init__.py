@@ -40,7 +40,13 @@ _WHERE = {
     "Diagnostic": "archspec.diagnostics",
     **dict.fromkeys(
         (
-            "ArchspecError", "BudgetError", "DeviceError", "SpecError", "UsageError", "VerificationError", "WeightsError",
+            "ArchspecError",
+            "BudgetError",
+            "DeviceError",
+            "SpecError",
+            "UsageError",
+            "VerificationError",
+            "WeightsError",
         ),
         "archspec.errors",
     ),

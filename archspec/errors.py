@@ -1,4 +1,7 @@
-"""Errors that know their exit code: 1 the spec (or the file) is at fault, 2 the command line is, 3 a precision is too coarse, 70 archspec is."""
+"""Errors that know their exit code.
+
+1: the spec (or the file) is at fault. 2: the command line is. 3: a precision is too coarse. 70: archspec is at fault.
+"""
 
 from __future__ import annotations
 

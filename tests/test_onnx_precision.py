@@ -26,7 +26,9 @@ from archspec.exporters.onnx.precision import Blocks, Name, Precision, precision
 from archspec.exporters.onnx.quantise import dequantise_rows, quantise_rows
 from archspec.exporters.onnx.rounded import rounded
 from archspec.exporters.onnx.trial import NO_BFLOAT16
+from archspec.exporters.onnx.twin import Exact
 from archspec.exporters.onnx.verify import loaded, verify
+from archspec.exporters.onnx.words import Part
 from archspec.exporters.runtime.device import cuda
 
 #: Whatever it costs: tiny random models are no measure of that.
@@ -45,7 +47,15 @@ def exported(
     model = tiny(name, "d_model=64", *overrides)
     module = random_module(model)
     return export(
-        model, stored(module), "x: 1\n", out, module=module, precision=what, target=target, context_length=64, budget=budget
+        model,
+        stored(module),
+        "x: 1\n",
+        out,
+        module=module,
+        precision=what,
+        target=target,
+        context_length=64,
+        budget=budget,
     )
 
 
@@ -120,7 +130,9 @@ def test_codes_are_chosen_for_scales_as_they_are_stored(kind: str) -> None:
 def test_what_is_not_a_number_has_no_code(wrong: float) -> None:
     w = normal(4, 32)
     w[1, 3] = wrong
-    with pytest.raises(WeightsError, match=r"here.weight holds numbers that no block of integers stands for.*\n.*--keep here"):
+    with pytest.raises(
+        WeightsError, match=r"here.weight holds numbers that no block of integers stands for.*\n.*--keep here"
+    ):
         quantise_rows(w, Blocks(4, 32), name="here.weight")
 
 
@@ -158,8 +170,11 @@ def test_routers_and_odd_widths_stay() -> None:
 def test_patterns_keep_weights_by_path_part_and_tie(pattern: str, kept: set[str]) -> None:
     model = tiny("gpt2", "d_model=64")
     plan = storage(model, precision("int4", block=16, keep=(pattern,)))
-    matrices = {path for path, why in plan.left.items() if why == "kept" and path.endswith(".weight") and "norm" not in path}
-    assert matrices and all(any(path.startswith(k) for k in kept) for path in matrices)
+    matrices = {
+        path for path, why in plan.left.items() if why == "kept" and path.endswith(".weight") and "norm" not in path
+    }
+    assert matrices
+    assert all(any(path.startswith(k) for k in kept) for path in matrices)
     assert all(any(path.startswith(k) for path in matrices) for k in kept)
 
 
@@ -184,17 +199,22 @@ def test_what_does_not_go_together_is_refused(said: dict, match: str) -> None:  
 @pytest.mark.parametrize("name", TINY)
 @pytest.mark.parametrize("target", ["onnx", "ort"])
 def test_every_tiny_model_is_right_in_every_precision(name: str, target: Target, tmp_path: Path) -> None:
-    """Its float32 twin computes what PyTorch does with the weights as they are stored, and what is not coarse is close."""
-    whats: list[Precision] = [precision("fp16"), precision("int8", block=16), precision("int4", block=16, symmetric=False)]
-    for what in whats:
+    """Its float32 twin computes what PyTorch does with the weights as they are stored, and what is not coarse is close.
+
+    Of int8 and int4 each target has every other model.
+    """
+    turn = (list(TINY).index(name) + (target == "ort")) % 2
+    coarse = precision("int8", block=16) if turn else precision("int4", block=16, symmetric=False)
+    for what in (precision("fp16"), coarse):
         summary = exported(name, tmp_path / what.name, what, target=target)
         assert summary.verification
         assert summary.verification.difference < summary.verification.tolerance
         (measures,) = summary.verification.measures
         if what.name == "fp16" and name not in ("mixer", "gates"):  # a near tie of their experts goes another way
             assert measures.divergence < 1e-3
+    if target == "onnx":
         for file in parts(tiny(name)).values():
-            onnx.checker.check_model(tmp_path / what.name / file, full_check=target == "onnx")
+            onnx.checker.check_model(tmp_path / coarse.name / file, full_check=True)
 
 
 @pytest.mark.parametrize("what", ["bf16", "int4"])
@@ -214,7 +234,7 @@ def test_a_wrong_graph_does_not_hide_behind_coarse_weights(tmp_path: Path) -> No
     model, what = tiny("gpt2", "d_model=64"), precision("int4", block=16)
     exported("gpt2", tmp_path / "out", what)
     coarse = loaded(model, rounded(model, stored(random_module(model)), storage(model, what)))
-    twins = dict.fromkeys(parts(model), {})
+    twins: dict[Part, Exact] = {part: {} for part in parts(model)}
     verify(tmp_path / "out", model, coarse, twins=twins)
     proto = onnx.load(tmp_path / "out/logits.onnx", load_external_data=False)
     node = next(n for n in proto.graph.node if n.op_type == "Attention")
@@ -258,7 +278,9 @@ def test_finer_blocks_cost_less(tmp_path: Path) -> None:
 
 
 def test_a_budget_is_kept_or_nothing_is_left(tmp_path: Path) -> None:
-    with pytest.raises(BudgetError, match=r"int4 in symmetric blocks of 16.*allowed are 1e-05\.\n.*try --precision int8") as error:
+    with pytest.raises(
+        BudgetError, match=r"int4 in symmetric blocks of 16.*allowed are 1e-05\.\n.*try --precision int8"
+    ) as error:
         exported("gpt2", tmp_path / "out", precision("int4", block=16), budget=1e-5)
     assert error.value.exit_code == 3
     assert not list(tmp_path.iterdir())
@@ -280,7 +302,9 @@ def test_a_weight_that_a_type_has_no_room_for_is_named(tmp_path: Path) -> None:
     module = random_module(model)
     with torch.no_grad():
         module.get_parameter("decoder.layers.1.ffn.up.weight")[3, 5] = -70000.0
-    with pytest.raises(WeightsError, match=r"layers\.1\.ffn\.up\.weight holds 7e\+04, and float16 ends at 6\.552e\+04") as error:
+    with pytest.raises(
+        WeightsError, match=r"layers\.1\.ffn\.up\.weight holds 7e\+04, and float16 ends at 6\.552e\+04"
+    ) as error:
         export(model, stored(module), "x: 1\n", tmp_path / "out", precision=precision("fp16"))
     assert "--precision bf16" in str(error.value)
     assert not list(tmp_path.iterdir())

@@ -136,7 +136,8 @@ norm: rmsnorm
 decoder:
   layers: 2
   attention: {heads: 4, kv_heads: 2, position: rope}
-  ffn: {kind: moe, experts: 3, top_k: 2, router: {score: softmax, normalize: true}, expert: {kind: gated, width: 12, activation: silu}}
+  ffn:
+    {kind: moe, experts: 3, top_k: 2, router: {score: softmax, normalize: true}, expert: {kind: gated, width: 12, activation: silu}}
 head: {tied: false}
 """
 

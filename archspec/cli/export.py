@@ -43,7 +43,9 @@ if TYPE_CHECKING:
     help="Of the weights; fp16 and bf16 are computed in too.",
 )
 @click.option(
-    "--compute", type=click.Choice(["fp32", "fp16", "bf16"]), help="What int8 and int4 are computed in.  [default: fp32]"
+    "--compute",
+    type=click.Choice(["fp32", "fp16", "bf16"]),
+    help="What int8 and int4 are computed in.  [default: fp32]",
 )
 @click.option(
     "--block", type=int, metavar="N", help="Weights of int8 and int4 that share a scale: 16 to 256.  [default: 32]"

@@ -11,7 +11,10 @@ _NUMBERS = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
 
 class Engine:
-    """file: the graph. heads, width: of its keys. room: columns of a cache that it reads and writes in one place; None: every call gives a new one."""
+    """file: the graph. heads, width: of its keys.
+
+    room: columns of a cache that it reads and writes in one place; None: every call gives a new one.
+    """
 
     def __init__(self, file: str, threads: int, vocab: int, heads: int, width: int, room: int | None = None) -> None:
         options = ort.SessionOptions()

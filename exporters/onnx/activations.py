@@ -49,6 +49,8 @@ def blended(g: Builder, x: ir.Value, f: ir.Value, at: ir.Value, floor: float) ->
     at = g.full(at)
     with g.precise():
         b = g.op("Sigmoid", at)
-        rest = g.op("Mul", g.op("Sigmoid", g.op("Neg", at)), g.op("Add", b, g.number(1.0)))  # 1 - b², without cancellation
+        rest = g.op(
+            "Mul", g.op("Sigmoid", g.op("Neg", at)), g.op("Add", b, g.number(1.0))
+        )  # 1 - b², without cancellation
         kept = g.op("Sqrt", g.op("Max", rest, g.number(floor)))
     return g.op("Add", g.op("Mul", x, g.halved(kept)), g.op("Mul", f, g.halved(b)))

@@ -38,7 +38,7 @@ class Beside:
 def write_beside(
     folder: Path,
     model: Model,
-    stepping: ir.Graph | None,
+    stepping: ir.Model | None,
     file: str,
     beside: Beside,
     context_length: int | None,
@@ -51,14 +51,13 @@ def write_beside(
     for one in beside.files:
         _copy(one, folder)
     left_out = dict(beside.left_out)
-    reason = unfit(model, stepping, context_length)
-    if reason:
+    if reason := unfit(model, stepping.graph if stepping else None, context_length):
         left_out[GENAI] = reason
     else:
         assert stepping is not None
         assert context_length is not None
         special, sampling = special_tokens(folder, beside.origin), generation_config(folder)
-        content = genai_config(model, stepping, file, context_length, special, sampling)
+        content = genai_config(model, stepping.graph, file, context_length, special, sampling)
         (folder / GENAI).write_text(json.dumps(content, indent=1) + "\n", "utf-8")
     try:
         _, config = form_of(model, context_length, prefer=family_named(beside.origin))

@@ -18,7 +18,7 @@ def biased(g: Builder, see: ir.Value, bias: ir.Value) -> ir.Value:
 
     Not -inf, nor what a score could push that far: a row that sees nobody stays finite.
     """
-    low = g.number(ml_dtypes.finfo(g.dtype.numpy()).min / 2)
+    low = g.number(float(ml_dtypes.finfo(g.dtype.numpy()).min) / 2)  # type: ignore[no-untyped-call]
     return g.once(("biased", see, bias), lambda: g.op("Where", see, bias, low))
 
 

@@ -1,9 +1,9 @@
 """Weights in blocks of small integers as standard operators have them: `DequantizeLinear` before a product, numbers taken one by
 one from a table.
 
-A product's codes lie as (I, O), in which ONNX Runtime finds `DequantizeLinear` + `MatMul` and makes one kernel of them. A token table
-that is the head's matrix too lies that way as well: its tokens are columns, which are read number by number, and nothing of the
-table but those is ever made into floats. `Gather` has no type of 4 bits, so it is given bytes.
+A product's codes lie as (I, O), in which ONNX Runtime finds `DequantizeLinear` + `MatMul` and makes one kernel of them. A token
+table that is the head's matrix too lies that way as well: its tokens are columns, which are read number by number, and nothing of
+the table but those is ever made into floats. `Gather` has no type of 4 bits, so it is given bytes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class Matrix:
 
     def rows(self, start: int, stop: int, dtype: ir.DataType) -> tuple[Array, Array, Array]:
         """Codes (R, I), scales and zeros (R, across), of some rows. Raises WeightsError for what no integers stand for."""
-        from .quantise import quantise_rows  # torch, which is loaded where numbers are read and not where graphs are made
+        from .quantise import (
+            quantise_rows,
+        )  # torch, which is loaded where numbers are read and not where graphs are made
 
         return quantise_rows(self.read(start, stop), self.blocks, dtype.numpy(), self.name)
 
@@ -122,7 +124,9 @@ def _signed(codes: Array, blocks: Blocks) -> Array:
     return codes ^ np.uint8(blocks.middle) if blocks.symmetric else codes
 
 
-def _tensors(g: Builder, m: Matrix, shape: Sequence[int], blocks: Sequence[int]) -> list[tuple[str, ir.DataType, Sequence[int]]]:
+def _tensors(
+    g: Builder, m: Matrix, shape: Sequence[int], blocks: Sequence[int]
+) -> list[tuple[str, ir.DataType, Sequence[int]]]:
     """Name, type and shape of codes, scales and, where a block has one, zeros."""
     kind = _kind(m.blocks)
     tensors = [(m.name, kind, shape), (f"{m.name}.scale", g.dtype, blocks), (f"{m.name}.zero_point", kind, blocks)]
@@ -175,11 +179,13 @@ def _paired(numbers: Array) -> Array:
 
 def _abreast(scales: Array) -> Array:
     """(2r, n) floats -> (r, n) of twice the size: two rows side by side."""
-    both = np.ascontiguousarray(scales.reshape(-1, 2, scales.shape[1]).swapaxes(1, 2))
-    return both.view(f"u{2 * scales.itemsize}")[..., 0]
+    both: Array = np.ascontiguousarray(scales.reshape(-1, 2, scales.shape[1]).swapaxes(1, 2))
+    joined: Array = both.view(f"u{2 * scales.itemsize}")[..., 0]
+    return joined
 
 
 def packed(codes: Array) -> Array:
     """uint8 (..., 2n) below 16 -> uint8 (..., n): two a byte, the first one in its lower half."""
     pairs = np.ascontiguousarray(codes).view("<u2")
-    return ((pairs | (pairs >> 4)) & 0xFF).astype(np.uint8)
+    both: Array = ((pairs | (pairs >> 4)) & 0xFF).astype(np.uint8)
+    return both

@@ -14,7 +14,7 @@ from archspec.ops.model import Model
 from .graph import INT64, IR_VERSION, Builder, prune
 from .passes import fuse
 from .passes.fusion import Fusion
-from .passes.mixture import OrtRun
+from .passes.run import OrtRun
 from .precision import FP32, Precision, storage
 from .weights import Weights
 from .words import OnnxRun, Part, slot_name, trimmed
@@ -107,9 +107,7 @@ def emit(
         for slot, value in run.present.items():
             total = trimmed("total", slot)
             g.output(value, slot_name("present", slot), ["batch", slot.slot.heads, total, slot.slot.width])
-    fusions: tuple[Fusion, ...] = ()
-    if target == "ort":
-        fusions = fuse(run)
+    fusions: tuple[Fusion, ...] = fuse(run) if isinstance(run, OrtRun) else ()
     prune(g.graph, keep)
     in_order(g.graph)
     props = dict(metadata or {})

@@ -2,8 +2,9 @@
 
 Every expert is in the graph, whatever an example would have used: tokens are sorted by expert, each expert's run of rows goes
 through its own copy of the body, and a run may be empty. A graph grows by a body an expert, and an idle body costs some
-microseconds a node. Past some dozens of experts a layer that outweighs the work of a single token: `mixed` is where one
-`Loop` over the runs that are not empty would take the place of the bodies.
+microseconds: for one token, 128 experts of width 256 as much as the 8 that work. One `Loop` over the runs that are not empty takes
+0.6 of the time there, but must copy an expert's weights out of their stack before it uses them, and takes 1.5 to 2 times as long
+for 128 tokens. ONNX Runtime has kernels that need neither: `passes/mixture.py`.
 """
 
 from __future__ import annotations

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
@@ -17,9 +15,9 @@ from archspec.ops.head import LmHead
 from archspec.ops.model import Model
 
 from .beside import Beside, write_beside
-from .emit import Target, emit, parts, result
-from .folder import MANIFEST, atomic_folder
-from .graph import OPSET
+from .emit import Target, emit, parts
+from .folder import atomic_folder
+from .manifest import description, write_manifest
 from .passes.fusion import Fusion
 from .precision import FP32, Precision, storage
 from .sidecar import SIDECAR, Progress, bytes_of, refer_weights, write_weights
@@ -33,15 +31,14 @@ if TYPE_CHECKING:
     from .verify import Verification
 
 SPEC = "spec.yaml"
-#: The version of the folder's layout.
-LAYOUT = 1
 
 
 @dataclass(frozen=True)
 class ExportSummary:
     """What an export wrote. `files`: name -> bytes. `weight_bytes`: of the weights, written or not. `nodes`: a graph's, by part.
 
-    `fusions`: what became of the main graph's parts for the target `ort`; `stored`: of its weights, where they were to be in blocks.
+    `fusions`: what became of the main graph's parts for the target `ort`; `stored`: of its weights, where they were to be in
+    blocks.
     `left_out`: a file for other runtimes that was not written -> why.
     """
 
@@ -117,35 +114,23 @@ def export(
         for part in files
     }
     weight_bytes = bytes_of(list(graphs.values()))
-    module = _comparable(model, module, weight_bytes) if verify else None
+    module = _comparable(model, module, weight_bytes, precision) if verify else None
     with atomic_folder(out, overwrite=overwrite) as folder:
-        hashes = {SPEC: metadata["archspec.spec_sha256"]}
-        if graph_only:
-            refer_weights(list(graphs.values()), folder)
-        else:
-            hashes[SIDECAR] = write_weights(list(graphs.values()), folder, progress)
-        for part, graph in graphs.items():
-            ir.save(graph, folder / files[part])
-        (folder / SPEC).write_text(spec_yaml, "utf-8")
-        stepping = graphs["cached"].graph if "cached" in graphs else None
+        hashes = _write(folder, files, graphs, spec_yaml, None if graph_only else progress)
         left_out = write_beside(
-            folder, model, stepping, files.get("cached", ""), beside, context_length, precision
+            folder, model, graphs.get("cached"), files.get("cached", ""), beside, context_length, precision
         )
-        manifest = _manifest(model, graphs, context_length, target, precision, graph_only)
         exact = {part: graph.meta["exact"] for part, graph in graphs.items()}
         checked = _verified(folder, model, weights, module, precision, exact, budget, progress) if verify else None
-        hashes |= {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in files.values()}
-        sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
-        manifest |= {"spec_sha256": hashes[SPEC], "files": sizes, "left_out": left_out, "sha256": hashes}
-        manifest["verification"] = asdict(checked) if checked else None
-        (folder / MANIFEST).write_text(json.dumps(manifest, indent=1, ensure_ascii=False) + "\n", "utf-8")
-        sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+        said = description(model, graphs, context_length, target, precision, not graph_only)
+        said |= {"left_out": left_out, "verification": asdict(checked) if checked else None}
+        sizes = write_manifest(folder, said | {"spec_sha256": hashes[SPEC]}, hashes)
     return ExportSummary(
         folder=out,
         form=model.form,
         files=sizes,
         weight_bytes=weight_bytes,
-        parameters=manifest["parameters"],
+        parameters=said["parameters"],
         nodes={part: len(graph.graph) for part, graph in graphs.items()},
         fusions=graphs["cached" if "cached" in graphs else "logits"].meta["fusions"],
         stored=str(storage(model, precision)) if precision.blocks else None,
@@ -154,7 +139,24 @@ def export(
     )
 
 
-def _comparable(model: Model, module: Transformer | None, weight_bytes: int) -> Transformer | None:
+def _write(
+    folder: Path, files: Mapping[Part, str], graphs: Mapping[Part, ir.Model], spec_yaml: str, weights: Progress | None
+) -> dict[str, str]:
+    """Write the spec, the graphs and, unless it is None, report on `weights` and write them. Returns hashes, the graphs' not."""
+    hashes = {SPEC: hashlib.sha256(spec_yaml.encode()).hexdigest()}
+    if weights:
+        hashes[SIDECAR] = write_weights(list(graphs.values()), folder, weights)
+    else:
+        refer_weights(list(graphs.values()), folder)
+    for part, graph in graphs.items():
+        ir.save(graph, folder / files[part])
+    (folder / SPEC).write_text(spec_yaml, "utf-8")
+    return hashes
+
+
+def _comparable(
+    model: Model, module: Transformer | None, weight_bytes: int, precision: Precision
+) -> Transformer | None:
     """The module, if ONNX Runtime can be compared with it as it is. Raises UsageError where there is no room to verify."""
     import torch
 
@@ -163,66 +165,8 @@ def _comparable(model: Model, module: Transformer | None, weight_bytes: int) -> 
     if module is not None:
         held = next(module.parameters())
         module = module if held.dtype == torch.float32 and held.device.type == "cpu" else None
-    demand_verification(model, module is not None, weight_bytes)
+    demand_verification(model, weight_bytes, built=module is not None, narrow=precision != FP32)
     return module
-
-
-def _manifest(
-    model: Model,
-    graphs: Mapping[Part, ir.Model],
-    context_length: int | None,
-    target: Target,
-    precision: Precision,
-    graph_only: bool,
-) -> dict[str, Any]:
-    """What a runtime needs to know, and where the folder came from."""
-    _, stack = model.main
-    name, _ = result(model)
-    return {
-        "archspec_export": LAYOUT,
-        "name": model.name,
-        "form": model.form,
-        "head": type(model.head).__name__.removesuffix("Head").lower(),
-        "output": name,
-        "vocab_size": stack.embedding.vocab,
-        "context_length": context_length,
-        "precision": precision.name,
-        "compute": precision.compute,
-        "blocks": _blocks(model, precision),
-        "target": target,
-        "opset": OPSET,
-        "graphs": {
-            part: {
-                "file": parts(model)[part],
-                "inputs": [_port(v) for v in graph.graph.inputs],
-                "outputs": [_port(v) for v in graph.graph.outputs],
-                "fusions": [str(fusion) for fusion in graph.meta["fusions"]],
-            }
-            for part, graph in graphs.items()
-        },
-        "weights": None if graph_only else SIDECAR,
-        "parameters": sum(t.size for t in model.tensors() if t.trained),
-        "versions": {
-            "archspec": importlib.metadata.version("archspec-compiler"),
-            "onnx-ir": importlib.metadata.version("onnx-ir"),
-        },
-    }
-
-
-def _port(value: ir.Value) -> dict[str, Any]:
-    assert value.dtype is not None
-    assert value.shape is not None
-    dims = [d if isinstance(d, int) else str(d) for d in value.shape]
-    return {"name": value.name, "type": value.dtype.numpy().name, "shape": dims}
-
-
-def _blocks(model: Model, precision: Precision) -> dict[str, Any] | None:
-    """How weights are stored as small integers, and what became of how many."""
-    blocks = precision.blocks
-    if blocks is None:
-        return None
-    how = {"bits": blocks.bits, "size": blocks.size, "symmetric": blocks.symmetric, "keep": precision.keep}
-    return how | {"stored": str(storage(model, precision))}
 
 
 def _verified(

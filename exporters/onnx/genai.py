@@ -69,8 +69,7 @@ def genai_config(
         "num_hidden_layers": len(caches),
         "inputs": {name: name for name in INPUTS}
         | {f"past_{kind}_names": f"past.%d.{kind}" for kind in ("key", "value")},
-        "outputs": {"logits": "logits"}
-        | {f"present_{kind}_names": f"present.%d.{kind}" for kind in ("key", "value")},
+        "outputs": {"logits": "logits"} | {f"present_{kind}_names": f"present.%d.{kind}" for kind in ("key", "value")},
     }
     if windows := _windows(caches):
         decoder["sliding_window"] = {

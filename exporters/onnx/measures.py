@@ -115,12 +115,14 @@ def _kullback_leibler(want: Array, got: Array) -> Array:
 
 
 def _log_softmax(x: Array) -> Array:
-    x = x - x.max(-1, keepdims=True)
-    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+    below: Array = x - x.max(-1, keepdims=True)
+    log: Array = below - np.log(np.exp(below).sum(-1, keepdims=True))
+    return log
 
 
 def _turned(want: Array, got: Array) -> Array:
     """(N, C) vectors each -> 1 - cosine."""
     want, got = want.astype(np.float64), got.astype(np.float64)
     lengths = np.linalg.norm(want, axis=-1) * np.linalg.norm(got, axis=-1)
-    return 1.0 - (want * got).sum(-1) / np.maximum(lengths, np.finfo(np.float64).tiny)
+    turned: Array = 1.0 - (want * got).sum(-1) / np.maximum(lengths, np.finfo(np.float64).tiny)
+    return turned

@@ -117,9 +117,7 @@ def storage(model: Model, precision: Precision) -> Storage:
         return Storage(precision, frozenset(), {})
     kept = _kept(model, precision.keep)
     routers = routed(model)
-    left = {
-        t.path: why for t in model.tensors() if (why := "kept" if t.path in kept else _unfit(t, blocks, routers))
-    }
+    left = {t.path: why for t in model.tensors() if (why := "kept" if t.path in kept else _unfit(t, blocks, routers))}
     return Storage(precision, frozenset(t.path for t in model.tensors() if t.path not in left), left)
 
 

@@ -75,7 +75,10 @@ class Stored:
         return lambda start, stop: self.weights(path, start, stop)
 
     def product(self, x: ir.Value, name: str, shape: tuple[int, int], read: Reader, small: bool) -> ir.Value:
-        """... I -> ... O: x times the weight `name` of this shape (I, O), of which `read` gives rows as (O, I). `small`: in blocks."""
+        """... I -> ... O: x times the weight `name` of this shape (I, O), of which `read` gives rows as (O, I).
+
+        small: the weight is in blocks.
+        """
         if small:
             return self.small_product(x, self.matrix(name, shape[1], shape[0], read))
         return self.g.op("MatMul", x, self.g.weight(name, shape, read, turned=True))

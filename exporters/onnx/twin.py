@@ -1,7 +1,8 @@
-"""A written graph in float32, for a look at its equations: what it computes then differs from PyTorch by float32's rounding or is wrong.
+"""A written graph in float32, for a look at its equations: what it then differs from PyTorch by is float32's rounding, or wrong.
 
-The twin is the file's own graph, with the same weights: where it computes in half of a float its values become whole ones, constants
-too, and kernels that round activations to 8 bits are asked for floats. What is left of a precision are the weights, as they are stored.
+The twin is the file's own graph, with the same weights: where it computes in half of a float its values become whole ones,
+constants too, and kernels that round activations to 8 bits are asked for floats. What is left of a precision are the weights, as
+they are stored.
 """
 
 from __future__ import annotations

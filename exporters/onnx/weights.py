@@ -99,7 +99,7 @@ class Streamed(ir.LazyTensor):
         flat = np.ascontiguousarray(joined).reshape(-1)
         if self.dtype.itemsize >= 1:
             return ir.Tensor(flat.view(self.dtype.numpy()).reshape(self.shape.numpy()), name=self.name)
-        return ir.PackedTensor(flat, self.dtype, self.shape, name=self.name)
+        return ir.PackedTensor(flat, self.dtype, shape=self.shape, name=self.name)
 
 
 def whole(make: Callable[[], Array]) -> Reader:

@@ -1,7 +1,6 @@
 """The words in ONNX, opset 23: a tensor is a value of the graph.
 
-What passes need to know about a value, and could only guess from its nodes, is left in the value's `metadata_props`:
-`archspec.mask`, `archspec.rope` and `archspec.attention`.
+What passes could only guess from nodes is left in a value's `metadata_props`: `archspec.mask`, `archspec.rope`, `archspec.attention`.
 """
 
 from __future__ import annotations
@@ -290,10 +289,8 @@ class OnnxRun(Stored, Words[X]):
         return rows if slot.slot.heads > 1 else Heads(self.g.op("Squeeze", rows, self.g.const([1])), 1)
 
     def once(self, slots: Sequence[SlotRef], make: Callable[[], Sequence[X]]) -> Sequence[X]:
-        if self.part == "cached":
-            made: Sequence[X] = [self.slot("cross", slot, "source") for slot in slots]
-        else:
-            made = make()
+        crossed = self.part == "cached"
+        made: Sequence[X] = [self.slot("cross", slot, "source") for slot in slots] if crossed else make()
         if self.part == "encoder":
             self.kept |= {slot: apart(self.g, x) for slot, x in zip(slots, made, strict=True)}
         self.crossed |= set(made)
@@ -302,13 +299,13 @@ class OnnxRun(Stored, Words[X]):
     # ---- experts
 
     def route(self, x: X, w: LeafRef, bias: LeafRef | None, routing: Routing) -> tuple[ir.Value, ir.Value]:
-        g, leaf, dtype = self.g, w.leaf, self.g.dtype
+        g, leaf, x = self.g, w.leaf, self.g.full(plain(x))
         assert isinstance(leaf, Linear)
         with g.precise():
-            logits = self.linear(plain(x) if g.dtype == dtype else g.op("Cast", plain(x), to=g.dtype.value), w)
+            logits = self.linear(x, w)
             selection = self.vector(bias.path, (leaf.out,)) if bias else None
             weights, chosen = experts.routed(g, logits, selection, routing, leaf.out)
-            weights = weights if g.dtype == dtype else g.op("Cast", weights, to=dtype.value)
+        weights = g.halved(weights)
         self.routings[chosen] = routing, leaf.out, w.path.removesuffix("router")
         return weights, chosen
 

@@ -24,13 +24,15 @@ def free_bytes(device: torch.device) -> int | None:
     return figures.get("MemAvailable")
 
 
-def demand_verification(model: Model, built: bool, weight_bytes: int) -> None:
+def demand_verification(model: Model, weight_bytes: int, built: bool, narrow: bool) -> None:
     """Raises `UsageError` where an export cannot be compared with PyTorch in float32, because it does not fit into memory.
 
-    built: the module in float32 is there already. weight_bytes: of the export, which ONNX Runtime holds for two graphs.
+    weight_bytes: of the export. built: the module in float32 is there already. narrow: the export is no float32, and ONNX
+    Runtime is given two graphs in float32 beside it.
     """
     free = free_bytes(torch.device("cpu"))
-    needed = 2 * weight_bytes + (0 if built else torch.float32.itemsize * sum(t.size for t in model.tensors()))
+    whole = torch.float32.itemsize * sum(t.size for t in model.tensors())
+    needed = weight_bytes + (0 if built else whole) + (2 * whole if narrow else 0)
     if free is not None and needed > free:
         raise UsageError(
             f"To verify {model.name} takes {size(needed)} of memory, for PyTorch in float32 and ONNX Runtime beside it, "

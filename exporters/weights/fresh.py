@@ -64,8 +64,8 @@ class Fresh:
         match self.init:
             case NormalInit() as init:
                 stack = re.match(r"(encoder|decoder)\.layers\.", stored.path)
-                deep = init.residual == "depth_scaled" and isinstance(leaf, Linear) and leaf.residual and stack
-                std = init.std / sqrt(2 * self.depths[stack[1]]) if deep else init.std
+                deep = init.residual == "depth_scaled" and isinstance(leaf, Linear) and leaf.residual
+                std = init.std / sqrt(2 * self.depths[stack[1]]) if deep and stack else init.std
                 return "truncated" if init.truncated else "normal", std
             case XavierInit() as init:
                 return "uniform", init.gain * sqrt(6 / (into + out))

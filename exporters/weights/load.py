@@ -149,9 +149,8 @@ def _check_copies(found: Plan, model: Model, source: Weights, faults: Faults) ->
         stored = by_path.get(tuple(model.ties[p] for p in alias.paths), ())
         pairs += zip(alias.theirs, stored, strict=False)
     for copy, name in pairs:
-        if copy in source.shapes and name in source.shapes:
-            if not _same(source, copy, name):
-                faults.untied.append((name, copy))
+        if copy in source.shapes and name in source.shapes and not _same(source, copy, name):
+            faults.untied.append((name, copy))
 
 
 def _same(source: Weights, a: str, b: str) -> bool:

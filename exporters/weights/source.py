@@ -80,7 +80,7 @@ class Safetensors:
         if stop is not None:
             shape = (stop - start, shape[-1])
         content = torch.empty(shape, dtype=dtype)
-        into = memoryview(content.reshape(-1).view(torch.uint8).numpy())
+        into = content.reshape(-1).view(torch.uint8).numpy().data
         file, at = self._at[name]
         with file.open("rb", buffering=0) as opened:
             opened.seek(at + (start * shape[-1] * dtype.itemsize if shape else 0))

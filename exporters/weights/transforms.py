@@ -59,7 +59,8 @@ class Fuse:
 
     def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
         (whole,) = theirs
-        return whole.split([shape[self.axis] for shape in shapes], self.axis)
+        parts: Sequence[Tensor] = _torch().split(whole, [shape[self.axis] for shape in shapes], self.axis)
+        return parts
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class FuseGroups:
 
     def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
         (whole,), n = theirs, self._count(op)
-        parts = _apart(whole, 0, n, -1).split([shape[0] // n for shape in shapes], 1)
+        parts = _torch().split(_apart(whole, 0, n, -1), [shape[0] // n for shape in shapes], 1)
         return [part.flatten(0, 1) for part in parts]
 
     def _count(self, op: Op) -> int:

@@ -9,24 +9,23 @@ logarithms, of which its own softmax makes weights again, but for their sum.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx_ir as ir
 
-from archspec.ops.base import Op, walk
 from archspec.ops.ffn import Gated, Mlp
 from archspec.ops.moe import Moe
 
 from ..graph import Array
-from ..heads import X, plain
 from ..weights import Reader, Reading, whole
 from ..words import OnnxRun
 from .fusion import Fusion
 from .nbits import INTEGERS, rows_of
+
+if TYPE_CHECKING:
+    from .run import OrtRun
 
 #: The CPU's kernel takes a fifth longer for a float32 expert than a body of its own does. From so many experts on, idle bodies
 #: take longer still.
@@ -38,42 +37,39 @@ PLAIN = {"relu": "relu", "gelu_tanh": "gelu", "gelu_tanh_8": "gelu", "silu": "si
 FLOAT16 = ir.DataType.FLOAT16
 
 
-class OrtRun(OnnxRun):
-    """The words in ONNX, but a mixture of experts is one node where ONNX Runtime has a kernel for it.
-
-    That is settled before a body is walked, and not in a pass over the finished graph: a layer may have hundreds of bodies.
-    """
-
-    @cached_property
-    def operations(self) -> Mapping[str, Op]:
-        """Path, with a dot at its end -> operation."""
-        return {path: op for path, op, _ in walk(self.model)}
-
-    @cached_property
-    def mixtures(self) -> list[tuple[str, str | None]]:
-        """Each mixture's kernel, and why it is not used."""
-        return []
-
-    def experts(self, x: X, weights: X, chosen: X, on_input: bool, body: Callable[[X], X]) -> ir.Value:
-        *_, at = self.routings[plain(chosen)]
-        moe = self.operations[at]
-        assert isinstance(moe, Moe)
-        small = _small(self, moe, at)
-        reason = _unfit(moe, small, self.g.half)
-        self.mixtures.append(("QMoE" if all(small) else "MoE", reason))
-        if reason:
-            return super().experts(x, weights, chosen, on_input, body)
-        kernel = _in_blocks if all(small) else _in_floats
-        return kernel(self, moe, at, plain(x), plain(weights), plain(chosen))
-
-
-def report_mixtures(run: OnnxRun) -> Fusion | None:
+def report_mixtures(run: OrtRun) -> Fusion | None:
     """What became of the mixtures when the words were spoken."""
-    if not isinstance(run, OrtRun) or not run.mixtures:
+    if not run.mixtures:
         return None
     kernels = sorted({kernel for kernel, reason in run.mixtures if not reason})
     left = Counter(reason for _, reason in run.mixtures if reason)
     return Fusion(" and ".join(kernels) or "MoE", "mixtures of experts", len(run.mixtures) - left.total(), left)
+
+
+def mixed(run: OnnxRun, moe: Moe, at: str, x: ir.Value, weights: ir.Value, chosen: ir.Value) -> ir.Value:
+    """B T D, B T k, B T k -> B T D by the kernel, of the mixture at a path (with a dot at its end) that is not `unfit`."""
+    kernel = _in_blocks if all(_small(run, moe, at)) else _in_floats
+    return kernel(run, moe, at, x, weights, chosen)
+
+
+def kernel_of(run: OnnxRun, moe: Moe, at: str) -> str:
+    return "QMoE" if all(_small(run, moe, at)) else "MoE"
+
+
+def unfit(run: OnnxRun, moe: Moe, at: str) -> str | None:
+    """Why the kernels do not compute this, or not as fast."""
+    if moe.weigh_input:
+        return "weights on the experts' input"
+    if moe.expert_norm or moe.expert.mid_norm:
+        return "a norm of each expert"
+    if isinstance(moe.expert, Gated) and moe.expert.clamp and moe.expert.clamp_activated:
+        return "a clamp of the activated gate"
+    if _equation(moe.expert) is None:
+        return f"experts with {moe.expert.activation}"
+    small = _small(run, moe, at)
+    if any(small) != all(small):
+        return "experts in blocks in part"
+    return f"fewer than {MANY} experts" if moe.experts < MANY and not run.g.half and not any(small) else None
 
 
 def _small(run: OnnxRun, moe: Moe, at: str) -> list[bool]:
@@ -87,32 +83,19 @@ def _stored(run: OnnxRun, path: str) -> str:
     return run.ties.get(path, path)
 
 
-def _unfit(moe: Moe, small: list[bool], half: bool) -> str | None:
-    """Why the kernels do not compute this, or not as fast."""
-    if moe.weigh_input:
-        return "weights on the experts' input"
-    if moe.expert_norm or moe.expert.mid_norm:
-        return "a norm of each expert"
-    if _equation(moe.expert) is None:
-        return f"experts with {moe.expert.activation}"
-    if any(small) != all(small):
-        return "experts in blocks in part"
-    return f"fewer than {MANY} experts" if moe.experts < MANY and not half and not any(small) else None
-
-
 def _equation(expert: Mlp | Gated) -> dict[str, Any] | None:
     """An expert's function as the kernels are told it, if they have it."""
     kind = str(expert.activation)
     if isinstance(expert, Mlp):
         return {"activation_type": PLAIN[kind]} if kind in PLAIN else None
-    if kind not in GATED or (expert.clamp and expert.clamp_activated):
+    if kind not in GATED:
         return None
     limit = {"swiglu_limit": expert.clamp} if expert.clamp else {}
     by = {"activation_alpha": GATED[kind], "activation_beta": expert.up_shift}
     return {"activation_type": "swiglu", "swiglu_fusion": 1, **by, **limit}  # 1: rows of gate and up take turns
 
 
-def _in_floats(run: OrtRun, moe: Moe, at: str, x: ir.Value, weights: ir.Value, chosen: ir.Value) -> ir.Value:
+def _in_floats(run: OnnxRun, moe: Moe, at: str, x: ir.Value, weights: ir.Value, chosen: ir.Value) -> ir.Value:
     g, probs = run.g, _own_logits(run, moe, at)
     options: dict[str, Any] = {"k": moe.routing.k, "normalize_routing_weights": 1, **(_equation(moe.expert) or {})}
     ins = [value for side in _sides(run, moe, at) for value in (_stack(run, side, moe.experts), side.bias)]
@@ -124,7 +107,7 @@ def _in_floats(run: OrtRun, moe: Moe, at: str, x: ir.Value, weights: ir.Value, c
     return g.op("Mul", y, g.op("ReduceSum", weights, g.const([-1])))
 
 
-def _in_blocks(run: OrtRun, moe: Moe, at: str, x: ir.Value, weights: ir.Value, chosen: ir.Value) -> ir.Value:
+def _in_blocks(run: OnnxRun, moe: Moe, at: str, x: ir.Value, weights: ir.Value, chosen: ir.Value) -> ir.Value:
     g, probs, blocks = run.g, _own_logits(run, moe, at), run.storage.precision.blocks
     assert blocks is not None
     options: dict[str, Any] = {
@@ -150,7 +133,7 @@ def _in_blocks(run: OrtRun, moe: Moe, at: str, x: ir.Value, weights: ir.Value, c
     return y if probs is None else _scaled(run, moe, y)
 
 
-def _own_logits(run: OrtRun, moe: Moe, at: str) -> ir.Value | None:
+def _own_logits(run: OnnxRun, moe: Moe, at: str) -> ir.Value | None:
     """n E: a router's logits, where the kernels do with them what it does. In half of a float they would choose others."""
     r = moe.routing
     if run.g.half or r.score != "softmax" or not r.normalize or moe.selection_bias or r.groups > 1:
@@ -158,11 +141,11 @@ def _own_logits(run: OrtRun, moe: Moe, at: str) -> ir.Value | None:
     return run.g.op("Reshape", run.products[f"{at}router"].y, run.g.const([-1, moe.experts]))
 
 
-def _scaled(run: OrtRun, moe: Moe, y: ir.Value) -> ir.Value:
+def _scaled(run: OnnxRun, moe: Moe, y: ir.Value) -> ir.Value:
     return y if moe.routing.scale == 1.0 else run.g.op("Mul", y, run.g.number(moe.routing.scale))
 
 
-def _spread(run: OrtRun, moe: Moe, weights: ir.Value, chosen: ir.Value) -> ir.Value:
+def _spread(run: OnnxRun, moe: Moe, weights: ir.Value, chosen: ir.Value) -> ir.Value:
     """B T k, B T k -> n E: the weight of each expert, 0 of those that are not chosen."""
     g = run.g
     hot = g.op("OneHot", chosen, g.const(moe.experts), g.number([0.0, 1.0]))  # B T k E
@@ -181,7 +164,7 @@ class Side:
     bias: ir.Value | None
 
 
-def _sides(run: OrtRun, moe: Moe, at: str) -> tuple[Side, Side]:
+def _sides(run: OnnxRun, moe: Moe, at: str) -> tuple[Side, Side]:
     """What widens and what narrows. A gate and what it opens for are one matrix, whose rows take turns."""
     expert, place = moe.expert, f"{at}expert."
     d, f = expert.width, expert.hidden
@@ -220,19 +203,19 @@ def _in_turn(a: Reader, b: Reader) -> Reader:
     return read
 
 
-def _stack(run: OrtRun, side: Side, experts: int) -> ir.Value:
+def _stack(run: OnnxRun, side: Side, experts: int) -> ir.Value:
     """E out inp"""
     reading = Reading(experts * side.out, lambda start, stop: (side.rows(start, stop),))
     return run.g.weights([(side.name, run.g.dtype, (experts, side.out, side.inp))], reading)[0]
 
 
-def _stacks(run: OrtRun, side: Side, experts: int) -> list[ir.Value]:
+def _stacks(run: OnnxRun, side: Side, experts: int) -> list[ir.Value]:
     """Codes, scales and zeros (where a block has one), E out … each."""
     lying = rows_of(run.g, run.matrix(side.name, experts * side.out, side.inp, side.rows))
     return [_by_expert(run, value, experts) for value in lying]
 
 
-def _by_expert(run: OrtRun, rows: ir.Value, experts: int) -> ir.Value:
+def _by_expert(run: OnnxRun, rows: ir.Value, experts: int) -> ir.Value:
     assert rows.dtype is not None
     assert rows.shape is not None
     out, *rest = rows.shape.numpy()

@@ -1,7 +1,7 @@
 """Products with matrices in blocks as `com.microsoft.MatMulNBits`, token tables in blocks as `GatherBlockQuantized`.
 
-Both read rows as they are read from a checkpoint, (O, across, bytes of a block): a table that is the head's matrix too is one run of
-bytes in the file, and none of it is made into floats but the rows that are asked for.
+Both read rows as they are read from a checkpoint, (O, across, bytes of a block): a table that is the head's matrix too is one run
+of bytes in the file, and none of it is made into floats but the rows that are asked for.
 """
 
 from __future__ import annotations
