@@ -1,9 +1,9 @@
 """Mixtures of experts as `com.microsoft.MoE`, and as `QMoE` where their matrices are in blocks.
 
 The kernels choose experts by numbers that they take for logits. A softmax router's logits they are given as they are, if weights are
-normalized: without, ONNX Runtime 1.31 computes on the CPU what it should not. Any other choice is made outside, and they get a row
-for each token that leaves them none: QMoE the weights of the chosen experts among zeros, which it takes as they are; MoE their
-logarithms, of which its own softmax makes weights again, but for their sum.
+normalized (without, ONNX Runtime 1.31 writes over what it still reads). Any other choice is made outside, and they get a row for each
+token that leaves them none: QMoE the weights of the chosen experts among zeros, which it takes as they are; MoE their logarithms, of
+which its own softmax makes weights again, but for their sum.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A sum and the norm that reads it as one node: `com.microsoft.SkipSimplifiedLayerNormalization`, `SkipLayerNormalization`.
 
-Where a graph computes in half of a float, that is, which is done on GPUs, whose time goes into launches. In float32 it would cost: the
-CPU's kernels of ONNX Runtime 1.31 take 1.3 times as long as sum and RMS norm do for one token and 2.8 times for many, with a layer
-norm 3.5 and 8 times.
+Where a graph computes in half of a float, that is: GPUs do, and their time goes into launches. In float32 it would cost. The CPU's
+kernels of ONNX Runtime 1.31 take 1.3 times as long as a sum and an RMS norm for one token and 2.8 times for many, with a layer norm
+3.5 and 8 times.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _unfit(run: OrtRun, norm: ir.Node, total: ir.Value) -> str | None:
     """Why the kernels do not compute this, or not as fast."""
     if not run.g.half:
         return "in float32 the CPU is faster with two nodes"
-    if total in run.g.swapped:
+    if total not in run.sums:  # any longer
         return "another norm of the same sum"
     weights = norm.inputs[1:]
     if any(w is None or w.const_value is None or w.shape is None or len(w.shape) > 1 for w in weights):
@@ -72,7 +72,7 @@ def _fuse(run: OrtRun, norm: ir.Node, total: ir.Value, biased: Collection[ir.Val
 
 
 def _without_bias(biased: Collection[ir.Value], a: ir.Value, b: ir.Value) -> tuple[list[ir.Value], ir.Value | None]:
-    """Two tensors and nothing. Or, where one of them is a linear's that nothing else reads: what it is before its bias, and that."""
+    """Two tensors; of a linear that nothing else reads, what it is before its bias, and the bias."""
     for one, other in ((a, b), (b, a)):
         node = one.producer()
         if one in biased and node and len(one.uses()) == 1:
