@@ -36,5 +36,18 @@ unit: setup
 
 test: check unit  ## everything that CI runs
 
+OPTIMUM_PYTHON ?= build/optimum/bin/python
+build/optimum/bin/python:
+	$(PYTHON) -m venv build/optimum
+	build/optimum/bin/pip install --quiet --disable-pip-version-check optimum-onnx==0.1.0 "transformers<5" onnxruntime==1.31.1 torch==2.13.0
+
+bench: setup $(OPTIMUM_PYTHON)  ## every benchmark, into docs/performance.md: half an hour on two quiet cores
+	$(BIN)/python benchmarks/emission.py --write
+	$(BIN)/python benchmarks/export_time.py --write
+	$(BIN)/python benchmarks/ort_vs_genai.py --write
+	$(BIN)/python benchmarks/ort_vs_optimum.py --python $(OPTIMUM_PYTHON) --write
+	$(BIN)/python benchmarks/bench.py --write
+	$(BIN)/python benchmarks/soak.py --write
+
 clean:
 	rm -rf $(VENV) .staging build demo *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -66,7 +66,7 @@ class Row:
     def __str__(self) -> str:
         size = "" if self.bytes is None else f"{self.bytes / 1e6:.1f}"
         cost = self.cost
-        figures = "| | |" if cost is None else f"{cost.divergence:.5f} | {cost.worst:.3f} | {cost.agreement:.1%}"
+        figures = " | | " if cost is None else f"{cost.divergence:.5f} | {cost.worst:.3f} | {cost.agreement:.1%}"
         return f"| {self.name} | {size} | {self.perplexity:.3f} | {figures} |"
 
 

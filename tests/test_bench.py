@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -57,10 +61,11 @@ def test_a_step_reads_every_weight_once_and_looks_into_tables(made: Made, target
 
 
 def test_rotary_and_token_tables_are_looked_into(made: Made) -> None:
-    """Untied, with three kinds of tables beside the weights: what is left is the head and the layers."""
-    attention = 32 * (4 + 2 + 2) * 8 + 2 * 8 + 32 * 32
+    """Untied: what is left is the layers and the head. Heads of 16, so that the fused attention has tables of angles."""
+    model = made("llama", "decoder.attention.heads=2", "decoder.attention.kv_heads=1")
+    attention = 32 * (2 + 1 + 1) * 16 + 2 * 16 + 32 * 32
     layer = 2 * 32 + attention + 3 * 32 * 48
-    assert work(made("llama")).weight_bytes(1) == FLOAT * (3 * layer + 32 + 61 * 32)
+    assert work(model).weight_bytes(1) == FLOAT * (3 * layer + 32 + 61 * 32)
 
 
 def test_what_is_not_looked_into_is_the_file(made: Made) -> None:
@@ -70,14 +75,15 @@ def test_what_is_not_looked_into_is_the_file(made: Made) -> None:
     assert 0 <= size - FLOAT * 61 * 32 - work(model).weight_bytes(1) < 64 * 40
 
 
+@pytest.mark.parametrize("experts", [6, 32])
 @pytest.mark.parametrize("target", ["onnx", "ort"])
-def test_of_a_mixture_the_chosen_experts_are_read(made: Made, target: Target) -> None:
-    """Two of six for one token. Two tokens leave an expert alone where both do: (4/6)² of the time."""
-    mixture = work(made("moe", target=target))
+def test_of_a_mixture_the_chosen_experts_are_read(made: Made, target: Target, experts: int) -> None:
+    """Two of them for one token. Two tokens leave an expert alone where both do: (4/6)² of the time. 32 are one fused node."""
+    mixture = work(made("moe", f"decoder.ffn.experts={experts}", target=target))
     expert = 3 * 32 * 16 * FLOAT
     one, two, all_of_them = (mixture.weight_bytes(batch) for batch in (1, 2, 10**6))
-    assert all_of_them - one == 2 * 4 * expert  # two layers leave four experts each
-    assert all_of_them - two == round(2 * 6 * (4 / 6) ** 2 * expert)
+    assert all_of_them - one == 2 * (experts - 2) * expert  # of two layers
+    assert all_of_them - two == round(2 * experts * (1 - 2 / experts) ** 2 * expert)
 
 
 def test_the_cache_that_a_step_reads(made: Made) -> None:
@@ -92,7 +98,10 @@ def test_the_cache_that_a_step_reads(made: Made) -> None:
 def test_a_decoder_reads_the_keys_and_values_of_its_source(made: Made) -> None:
     """Beside its own: two layers, four heads of 6."""
     t5 = work(made("t5"))
-    assert t5.cache_bytes(past=0, batch=1, source=7) - t5.cache_bytes(past=0, batch=1, source=5) == 2 * 2 * 2 * 4 * 6 * FLOAT
+    assert (
+        t5.cache_bytes(past=0, batch=1, source=7) - t5.cache_bytes(past=0, batch=1, source=5)
+        == 2 * 2 * 2 * 4 * 6 * FLOAT
+    )
 
 
 def test_a_prompt_asks_the_head_for_one_token(made: Made) -> None:
@@ -104,7 +113,7 @@ def test_a_prompt_asks_the_head_for_one_token(made: Made) -> None:
 
 def test_the_product_of_the_limit_is_the_one_with_the_most_work(made: Made) -> None:
     assert work(made("gpt2")).product() == (32, 32)  # eight of attention outweigh two of 32 × 48 each way
-    assert work(made("llama")).product() == (32, 48)
+    assert work(made("llama", "vocab_size=1000")).product() == (32, 48)  # not the head, which reads one row
 
 
 # ---------------------------------------------------------------------------------------------------------------- figures
@@ -171,6 +180,65 @@ def test_beside_an_encoder_the_context_is_the_source(made: Made) -> None:
     assert found["limits"][0]["step_bytes"] > work(made("t5")).weight_bytes(1)
 
 
+# -------------------------------------------------------------------------------------------------------------------- soak
+
+
+@pytest.fixture(scope="module")
+def soaking() -> ModuleType:
+    """benchmarks/soak.py"""
+    file = Path(__file__).parents[1] / "benchmarks" / "soak.py"
+    spec = importlib.util.spec_from_file_location("soak", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["soak"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(("name", "target"), [("llama", "ort"), ("llama", "onnx"), ("t5", "ort")])
+def test_a_short_soak(made: Made, soaking: ModuleType, name: str, target: Target) -> None:
+    """Random lengths, batches, stop tokens and cancellations: PyTorch's tokens, and no more memory at the end than before."""
+    model = made(name, target=target)
+    verdict = soaking.soak(model.folder, model.module, 60)
+    assert not verdict.wrong
+    assert verdict.tokens > 500
+    assert verdict.ties < 5
+    assert verdict.cancelled > 5
+    assert max(verdict.resident[30:]) - max(verdict.resident[:30]) < 2**20
+
+
+def test_the_soak_tells_a_wrong_token(made: Made, soaking: ModuleType) -> None:
+    model, verdict = made("llama"), soaking.Verdict()
+    right = model.greedy([3, 4], 4)
+    wrong = [*right[:2], (right[2] + 1) % 61, right[3]]
+    one = {"prompts": [[3, 4]], "source": None, "new": 4, "steps": 4, "stop": [], "made": [wrong]}
+    soaking.judge(one, model.module, verdict, 7)
+    assert verdict.wrong[0].startswith("generation 7, row 0, token 2")
+    soaking.judge({**one, "made": [right[:3]]}, model.module, verdict, 8)
+    assert verdict.wrong[-1] == "generation 8, row 0: 3 tokens of 4"
+
+
+def test_the_soak_tells_a_leak(soaking: ModuleType) -> None:
+    """A page a generation, among ups and downs: a hundred generations later that is a hundred pages."""
+    leaking = soaking.Verdict(resident=[4096 * n + 10**6 * (n % 3) for n in range(300)])
+    assert leaking.growth == pytest.approx(100 * 4096, rel=0.1)
+    assert soaking.Verdict(resident=[10**9] * 100 + [10**6 * (n % 3) for n in range(200)]).growth == 0
+
+
+def test_the_page_has_a_place_for_every_table() -> None:
+    root = Path(__file__).parents[1]
+    page = (root / "docs" / "performance.md").read_text()
+    calls = [
+        line
+        for file in (root / "benchmarks").glob("*.py")
+        for line in file.read_text().splitlines()
+        if " publish(" in line
+    ]
+    names = {name for line in calls for name in re.findall(r'"(\w+)"', line)}
+    assert names >= {"bench", "cuda", "genai", "optimum", "export", "emission", "soak"}
+    assert not {name for name in names if page.count(f"<!-- {name} -->") != 1 or page.count(f"<!-- /{name} -->") != 1}
+
+
 # ---------------------------------------------------------------------------------------------------------------- refusals
 
 
@@ -224,12 +292,14 @@ def test_more_threads_than_cores(made: Made) -> None:
 
 
 def test_a_process_that_dies_says_why() -> None:
-    with Process("a machine", remedy="mend it") as process, pytest.raises(BenchError, match="no engine 'steam'|KeyError"):
+    with (
+        Process("a machine", remedy="mend it") as process,
+        pytest.raises(BenchError, match="a machine ended: KeyError: 'steam'"),
+    ):
         process.call("open", engine="steam")
 
 
 def test_what_an_engine_prints_is_no_answer(tmp_path: Path) -> None:
-    from sys import executable
 
     from archspec.exporters.bench import remote
 
@@ -238,12 +308,12 @@ def test_what_an_engine_prints_is_no_answer(tmp_path: Path) -> None:
         "import remote\n"
         "class Loud:\n"
         "    def add(self, a, b):\n"
-        "        print('adding')\n"
+        "        print('adding', flush=True)\n"
         "        return a + b\n"
         "remote.serve({'loud': Loud})\n"
     )
     where = {"PYTHONPATH": str(Path(remote.__file__).parent)}
-    with Process("loud", [executable, str(program)], where) as process:
+    with Process("loud", [sys.executable, str(program)], where) as process:
         process.call("open", engine="loud")
         assert process.call("add", a=2, b=3) == 5
         assert process.call("peak") > 2**20

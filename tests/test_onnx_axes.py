@@ -143,7 +143,7 @@ def one_expert(e: Exported, expert: int) -> Exported:
             if path.endswith("router.bias"):
                 tensor.fill_(-50.0)[expert] = 50.0
     folder = e.folder.parent / f"expert_{expert}"
-    export(e.model, stored(module), "x: 1\n", folder, verify=False)
+    export(e.model, stored(module), "x: 1\n", folder, verify=False, last_only=False)
     exact = type(module)(e.model).double()
     exact.load_state_dict(module.state_dict())
     return Exported(e.model, folder, module, exact.eval())

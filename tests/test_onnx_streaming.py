@@ -24,6 +24,7 @@ from test_layout import loaded as modules_after
 from tiny import text, tiny
 
 from archspec.api import Arch, load
+from archspec.cli.main import cli
 from archspec.errors import UsageError, WeightsError
 from archspec.exporters.onnx import ahead, weights
 from archspec.exporters.onnx.export import export
@@ -278,6 +279,18 @@ def test_a_runtime_says_that_there_are_no_weights(tmp_path: Path) -> None:
     with pytest.raises(FolderError, match="without their weights") as error:
         Runtime.load(tmp_path / "out")
     assert "--no-weights" in str(error.value.remedy)
+
+
+def test_the_command_says_what_it_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spec = tmp_path / "tiny.yaml"
+    spec.write_text(text("mla"))
+    out = ["-o", str(tmp_path / "out")]
+    cli.main(["export", str(spec), "--no-weights", *out], standalone_mode=False)
+    said = capsys.readouterr().out
+    assert "no genai_config.json: it keeps keys and values, and layer 0 remembers latent" in said
+    assert "not verified, and no runtime can load it: --no-weights" in said
+    with pytest.raises(UsageError, match="contradict"):
+        cli.main(["export", str(spec), "--no-weights", "--weights", "x.gguf", *out], standalone_mode=False)
 
 
 @pytest.mark.parametrize("option", ["--no-weights", "--no-verify"])

@@ -10,7 +10,7 @@ import onnx
 import pytest
 import torch
 from onnx_cases import exported, random_module, stored
-from tiny import TINY, tiny
+from tiny import DECODERS, TINY, tiny
 
 from archspec.errors import VerificationError
 from archspec.exporters.onnx.export import export
@@ -25,6 +25,48 @@ def test_what_is_right_passes_by_far(name: str) -> None:
     found = verify(e.folder, e.model, e.module)
     assert found.difference < found.tolerance / 10
     assert found.values > 0
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_what_is_right_for_onnx_runtime_passes_by_far(name: str, tmp_path: Path) -> None:
+    """Fused, with a context that is shorter than the texts which are usually compared."""
+    model = tiny(name)
+    module = random_module(model)
+    done = export(
+        model, stored(module), "x: 1\n", tmp_path / "out", target="ort", context_length=24, module=module, last_only=False
+    )  # fmt: skip
+    assert done.verification is not None
+    assert done.verification.difference < done.verification.tolerance / 10
+
+
+def other_window(graph: onnx.GraphProto) -> bool:
+    """One key less."""
+    for node in (n for n in graph.node if n.op_type == "GroupQueryAttention"):
+        for attribute in (a for a in node.attribute if a.name == "local_window_size"):
+            attribute.i -= 1
+            return True
+    return False
+
+
+def no_rotation(graph: onnx.GraphProto) -> bool:
+    """The fused kernel passes queries and keys as they are."""
+    node = next(n for n in graph.node if n.op_type == "GroupQueryAttention")
+    (turn,) = (a for a in node.attribute if a.name == "do_rotary")
+    turn.i = 0
+    del node.input[7:]
+    return True
+
+
+@pytest.mark.parametrize("change", [other_window, no_rotation])
+def test_a_wrong_fused_graph_is_found(change, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    model = tiny("llama", "decoder.attention.head_dim=16")
+    module = random_module(model)
+    export(model, stored(module), "x: 1\n", tmp_path / "out", target="ort", context_length=64, verify=False)
+    proto = onnx.load(tmp_path / "out/model.onnx", load_external_data=False)
+    assert change(proto.graph)
+    onnx.save(proto, tmp_path / "out/model.onnx")
+    with pytest.raises(VerificationError, match=r"model\.onnx.*differs from PyTorch"):
+        verify(tmp_path / "out", model, module, context=64)
 
 
 #: Models that a text cannot be read in pieces by, and a norm with a bias and no weight.

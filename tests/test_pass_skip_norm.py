@@ -62,7 +62,7 @@ def test_which_norms_are_fused(name: str, fused: int, left: dict[str, int]) -> N
     assert sum(kinds[kernel] for kernel in KERNELS) == fused
 
 
-def test_a_linears_bias_goes_along_if_nothing_else_reads_it() -> None:
+def test_a_linears_bias_goes_along() -> None:
     graph = emit(tiny("gpt2"), "logits", pytest.fail, precision=HALF, target="ort")
     biases = [node.inputs[4].name for node in graph.graph if node.op_type in KERNELS and len(node.inputs) == 5]
     assert biases == [f"decoder.layers.{i}.{name}.bias" for i in (0, 1) for name in ("attention.o", "ffn.down")]

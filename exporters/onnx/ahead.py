@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -31,10 +34,9 @@ def pieces(tensors: Sequence[Streamed]) -> Iterator[tuple[int, Array]]:
 
     In memory at a time: `AHEAD`, and what is turned whole or waits for its turn beside what it was made with.
     """
-    pool = ThreadPoolExecutor(min(len(os.sched_getaffinity(0)), 8))
     promised: deque[tuple[int, Promise]] = deque()
     ahead = 0
-    try:
+    with _pool() as pool:
         for i, promise in _promises(tensors, pool):
             promised.append((i, promise))
             ahead += promise.nbytes
@@ -45,8 +47,21 @@ def pieces(tensors: Sequence[Streamed]) -> Iterator[tuple[int, Array]]:
         while promised:
             at, first = promised.popleft()
             yield at, first.wait()
+
+
+@contextmanager
+def _pool() -> Iterator[ThreadPoolExecutor]:
+    """As many threads as there are cores; in each, torch (where a reader uses it) calls no others to help."""
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch else 0
+    alone = partial(torch.set_num_threads, 1) if torch else None
+    pool = ThreadPoolExecutor(min(len(os.sched_getaffinity(0)), 8), initializer=alone)
+    try:
+        yield pool
     finally:
         pool.shutdown(cancel_futures=True)
+        if torch:  # what new threads begin with
+            torch.set_num_threads(before)
 
 
 def _promises(tensors: Sequence[Streamed], pool: ThreadPoolExecutor) -> Iterator[tuple[int, Promise]]:

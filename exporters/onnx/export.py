@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -115,13 +116,17 @@ def export(
     }
     weight_bytes = bytes_of(list(graphs.values()))
     module = _comparable(model, module, weight_bytes, precision) if verify else None
+    if precision.blocks and not graph_only:
+        import_module(f"{__package__}.quantise")  # and torch with it, before threads ask for it at once
     with atomic_folder(out, overwrite=overwrite) as folder:
         hashes = _write(folder, files, graphs, spec_yaml, None if graph_only else progress)
         left_out = write_beside(
             folder, model, graphs.get("cached"), files.get("cached", ""), beside, context_length, precision
         )
         exact = {part: graph.meta["exact"] for part, graph in graphs.items()}
-        checked = _verified(folder, model, weights, module, precision, exact, budget, progress) if verify else None
+        checked = None
+        if verify:
+            checked = _verified(folder, model, weights, module, precision, exact, budget, context_length, progress)
         said = description(model, graphs, context_length, target, precision, not graph_only)
         said |= {"left_out": left_out, "verification": asdict(checked) if checked else None}
         sizes = write_manifest(folder, said | {"spec_sha256": hashes[SPEC]}, hashes)
@@ -177,6 +182,7 @@ def _verified(
     precision: Precision,
     exact: Mapping[Part, Exact],
     budget: float | None,
+    context: int | None,
     progress: Progress,
 ) -> Verification:
     """Compare the written folder with PyTorch in float32. Raises VerificationError and BudgetError."""
@@ -185,8 +191,8 @@ def _verified(
 
     progress("verification", 0.0)
     if precision == FP32:
-        checked = verify(folder, model, module or loaded(model, weights))
+        checked = verify(folder, model, module or loaded(model, weights), context=context)
     else:
-        checked = verify_precision(folder, model, weights, module, precision, exact, budget)
+        checked = verify_precision(folder, model, weights, module, precision, exact, budget, context)
     progress("verification", 1.0)
     return checked

@@ -20,8 +20,8 @@ from archspec.errors import WeightsError
 from .precision import Blocks
 from .weights import Array
 
-#: Weights that are worked on at a time: they stay in a core's cache, and are too few for torch to call other threads.
-PIECE = 1 << 15
+#: Weights that are worked on at a time: they stay near a core, and a call of torch costs little beside them.
+PIECE = 1 << 18
 FLOAT = np.dtype(np.float32)
 
 

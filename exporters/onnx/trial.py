@@ -40,6 +40,7 @@ def verify_precision(
     precision: Precision,
     twins: Mapping[Part, Exact],
     budget: float | None,
+    context: int | None = None,
 ) -> Verification:
     """Compare an exported folder in half precision, or with weights in blocks, with PyTorch in float32.
 
@@ -52,7 +53,7 @@ def verify_precision(
         wanted = [reference(module, feed) for feed in feeds.values()]
     del module  # two in memory would be one too many
     coarse = loaded(model, rounded(model, weights, storage(model, precision)))
-    checked = verify(folder, model, coarse, twins=twins)
+    checked = verify(folder, model, coarse, twins=twins, context=context)
     del coarse
     path, remark = folder / parts(model)["logits"], None
     if precision.compute != "bf16":

@@ -58,8 +58,8 @@ class Case:
 #: Inputs that are new in every call.
 _OF_A_CALL = ("input_ids", "attention_mask", "token_type_ids")
 
-#: One, two and three texts; past 0, a short past and a long one; padding and none. Few rows in all: they are what it costs.
-CASES = (Case(1, (25, 7, 1), False, 5), Case(2, (4, 1, 2), True, 11), Case(3, (1, 1), False, 1))
+#: One, two and three texts; past 0, short pasts and a long one; padding and none. Few calls of few rows: they are what it costs.
+CASES = (Case(1, (32, 1), False, 5), Case(2, (4, 1, 2), True, 11), Case(3, (2,), False, 1))
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,14 @@ def verify(
     module: Transformer,
     cases: Sequence[Case] = CASES,
     twins: Mapping[Part, Exact] | None = None,
+    context: int | None = None,
 ) -> Verification:
     """Compare the graphs of an exported folder with the built model in float32, on the CPU.
 
     Whole texts through `logits`, the same in pieces through `cached`, with and without padding. Equal means: no number is
     further off than `TOLERANCE` times the standard deviation of the model's outputs.
     twins: compare the graphs' twins in float32; the module has weights as the folder has them.
+    context: the longest text that the graphs were made for.
 
     Raises:
         VerificationError: they are not equal, or ONNX Runtime refuses a graph.
@@ -94,7 +96,7 @@ def verify(
     files = {part: folder / file for part, file in parts(model).items()}
     opened = {part: partial(twin, exact=exact) for part, exact in (twins or {}).items()}
     as_it_lies = partial(on_cpu, packed=False)
-    shortened = [fitting(case, model) for case in cases]
+    shortened = [fitting(case, model, context) for case in cases]
     requests = [request(model, case, seed) for seed, case in enumerate(shortened)]
     with evaluating(module):
         wanted = [_wanted(module, r) for r in requests]
@@ -273,15 +275,15 @@ def _mask(batch: int, length: int, padded: bool, left: bool) -> Array:
     return mask
 
 
-def fitting(case: Case, model: Model) -> Case:
-    """A case that fits into the model's tables of positions."""
+def fitting(case: Case, model: Model, context: int | None = None) -> Case:
+    """A case that fits into the model's tables of positions, and into the context."""
     limits = {
         s.embedding.stream: s.embedding.position.rows - s.embedding.position.offset
         for s in model.stacks().values()
         if isinstance(s.embedding.position, LearnedPositions)
     }
     cuts: list[int] = []
-    room = limits.get("tokens", sum(case.cuts))
+    room = min(limits.get("tokens", sum(case.cuts)), context or sum(case.cuts))
     for n in case.cuts:
         cuts.append(min(n, room - sum(cuts)))
     source = min(case.source, limits.get("source", case.source))

@@ -1,6 +1,6 @@
 """The words in ONNX, opset 23: a tensor is a value of the graph.
 
-What passes could only guess from nodes is left in a value's `metadata_props`: `archspec.mask`, `archspec.rope`, `archspec.attention`.
+What passes could only guess from nodes is in a value's `metadata_props`: `archspec.mask`, `archspec.rope`, `archspec.attention`.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class Decoding:
     @property
     def held(self) -> dict[str, int]:
         """Rows that each cache holds or has room for, by its input's name."""
-        return {cache.port.past: cache.rows for cache in (*self._buffers, *self._growing)}
+        return {b.port.past: b.rows for b in self._buffers} | {g.port.past: g.rows for g in self._growing}
 
     def step(self, ids: Integers, mask: Integers, types: Integers | None = None) -> Array:
         """B T ids and their mask (1 a token, 0 padding before a row's first one) -> what the head gives: B T V, or B 1 V where
@@ -146,7 +146,7 @@ class Decoding:
         """Each row's tokens in a call of their own: fused attention takes no padding, and with a past no second row."""
         before = self._mask.shape[1] - ids.shape[1]
         logits: Array | None = None
-        for row in np.flatnonzero(mask.any(axis=1)):
+        for row in np.flatnonzero(mask.any(axis=1)).tolist():
             binding = self._session.io_binding()
             for buffer in self._buffers:
                 buffer.bind_row(binding, row)

@@ -16,8 +16,9 @@ from archspec.language.model import Spec
 from archspec.ops.head import ClassifierHead, LmHead, NoHead, PoolerHead
 from archspec.ops.model import Form
 
+from .cache import Value
 from .chat import Message
-from .decode import Decoding, Value, host, run_bound
+from .decode import Decoding, host, run_bound
 from .device import Device, DeviceReport, open_session
 from .folder import ExportFolder, open_folder
 from .generation import ContextError, Ids, Limits, Step, generated, padded

@@ -40,7 +40,8 @@ def _leaf(leaf: Leaf) -> nn.Module | Tensor:
                 return StackedLinear(leaf.experts, leaf.inp, leaf.out, leaf.bias)
             return nn.Linear(leaf.inp, leaf.out, leaf.bias)
         case Table():
-            return nn.Embedding(leaf.rows, leaf.width)
+            # given a weight it draws none: to draw on the device "meta" torch imports its compiler, which takes a second
+            return nn.Embedding(leaf.rows, leaf.width, _weight=torch.empty(leaf.rows, leaf.width))
         case Vector():
             x = torch.empty(leaf.shape)
             return nn.Parameter(x) if leaf.trained else nn.Buffer(x)

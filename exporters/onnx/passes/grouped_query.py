@@ -48,8 +48,9 @@ def _count_tokens(run: OnnxRun) -> None:
     to count. And a mask may be wider than the text, as the steps of a recorded CUDA graph have it.
     """
     columns = run.g.memo.get(("columns", "tokens", "every"))
-    node = columns.producer() if columns else None
-    if node is not None:
+    if columns is not None:
+        node = columns.producer()
+        assert node is not None
         with run.g.before(node):
             run.g.swap(columns, run.places.columns("tokens", "unpadded"))
         run.g.graph.sort()

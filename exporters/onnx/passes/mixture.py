@@ -1,9 +1,9 @@
 """Mixtures of experts as `com.microsoft.MoE`, and as `QMoE` where their matrices are in blocks.
 
-The kernels choose experts by numbers that they take for logits. A softmax router's logits they are given as they are, if weights are
-normalized (without, ONNX Runtime 1.31 writes over what it still reads). Any other choice is made outside, and they get a row for each
-token that leaves them none: QMoE the weights of the chosen experts among zeros, which it takes as they are; MoE their logarithms, of
-which its own softmax makes weights again, but for their sum.
+The kernels choose experts by numbers that they take for logits. A softmax router's logits they are given as they are, if weights
+are normalized (without, ONNX Runtime 1.31 writes over what it still reads). Any other choice is made outside, and they get a row
+for each token that leaves them none: QMoE the weights of the chosen experts among zeros, which it takes as they are; MoE their
+logarithms, of which its own softmax makes weights again, but for their sum.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 #: The CPU's kernel takes a fifth longer for a float32 expert than a body of its own does. From so many experts on, idle bodies
 #: take longer still.
-MANY = 32
+MANY = 64
 #: α of gate · sigmoid(α · gate) · up, by activation.
 GATED = {"silu": 1.0, "quick_gelu": 1.702}
 #: What the kernels call an activation; their `gelu` is the one by tanh.

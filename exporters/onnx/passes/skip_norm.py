@@ -72,10 +72,10 @@ def _fuse(run: OrtRun, norm: ir.Node, total: ir.Value, biased: Collection[ir.Val
 
 
 def _without_bias(biased: Collection[ir.Value], a: ir.Value, b: ir.Value) -> tuple[list[ir.Value], ir.Value | None]:
-    """Two tensors; of a linear that nothing else reads, what it is before its bias, and the bias."""
+    """Two tensors; of one that is a linear's, what it is before its bias, and the bias."""
     for one, other in ((a, b), (b, a)):
         node = one.producer()
-        if one in biased and node and len(one.uses()) == 1:
+        if one in biased and node:
             raw, bias = node.inputs
             assert raw is not None
             return [other, raw], bias
