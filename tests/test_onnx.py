@@ -124,6 +124,21 @@ def test_last_only_gives_the_last_row() -> None:
     assert e.whole(feed).shape == (2, 9, 61)
 
 
+@pytest.mark.parametrize("behind", [False, True])
+def test_the_last_token_is_found_on_either_side_of_the_padding(behind: bool) -> None:
+    e = exported("gpt2", last_only=True)
+    graph, ids = e.graph("cached"), np.array([[7, 8, 9], [5, 6, 0]])
+    mask = np.array([[1, 1, 1], [1, 1, 0]])
+    if not behind:
+        ids[1], mask[1] = [0, 5, 6], [0, 1, 1]
+    empty = {n: np.zeros((2, s[1], 0, s[3]), np.float32) for n, s in graph.inputs.items() if n.startswith("past.")}
+    got = graph.run({"input_ids": ids, "attention_mask": mask, **empty})["logits"]
+    for row, text in enumerate(([7, 8, 9], [5, 6])):
+        with torch.no_grad():
+            want = e.exact(torch.tensor([text]))[0, -1].numpy()
+        assert np.abs(got[row, 0] - want).max() < CLOSE
+
+
 @pytest.mark.parametrize("name", TINY)
 def test_graphs_are_valid_and_their_dimensions_free(name: str) -> None:
     e = exported(name)

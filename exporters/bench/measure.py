@@ -113,7 +113,9 @@ def measure(folder: ExportFolder, plan: Plan, setup: Setup, progress: Progress) 
 
         ours = start("ONNX Runtime", engine="folder", device=setup.device, **given)
         device = ours.call("about")["device"]
-        machine = start("the probe", engine="machine", device=device, threads=setup.threads)
+        machine = start(
+            "the probe", engine="machine", device=device, threads=setup.threads, half=work.dtype != "float32"
+        )
         running = {OURS: ours}
         for name, option, compiled in (("PyTorch eager", "torch", False), ("torch.compile", "compile", True)):
             if setup.torch and (setup.compiled or not compiled):

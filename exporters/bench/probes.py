@@ -15,8 +15,10 @@ from typing import Any, Literal
 import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
-from onnx import TensorProto, helper
+from onnx import helper
 
+from archspec.errors import DeviceError
+from archspec.exporters.runtime.cuda import preload
 from archspec.exporters.runtime.device import PROVIDERS
 
 #: Bytes that are read: more than any cache holds.
@@ -26,20 +28,24 @@ TURNS = 5
 #: Products in a row, so that starting one on the card does not count.
 ROW = {"cpu": 1, "cuda": 8}
 
-_FLOAT = TensorProto.FLOAT
 Where = Literal["cpu", "cuda"]
 
 
 class Machine:
-    """The probes. threads: as many as the engines have."""
+    """The probes.
 
-    def __init__(self, device: Where, threads: int) -> None:
+    threads: as many as the engines have. half: products on a card in float16, for a model that computes in 16 bits.
+    """
+
+    def __init__(self, device: Where, threads: int, half: bool = False) -> None:
         self._device, self._threads = device, threads
+        self._dtype = np.float16 if half and device == "cuda" else np.float32  # on the CPU they would be float32 inside
         self._products: dict[tuple[int, int, int], Callable[[], object]] = {}
         if device == "cpu":
             self._pool = ThreadPoolExecutor(threads)
             self._read, self._bytes = self._reduction(), READ
         else:
+            preload()
             self._read, self._bytes = self._addition(), 3 * READ
 
     def read(self) -> float:
@@ -47,7 +53,7 @@ class Machine:
         return self._bytes / _best(self._read)
 
     def multiply(self, rows: int, inp: int, out: int) -> float:
-        """FLOP/s of (rows, inp) x (inp, out), float32 on the CPU and float16 on a card; the weight is a constant, as a model's."""
+        """FLOP/s of (rows, inp) x (inp, out); the second one is a constant, as a model's."""
         size = rows, inp, out
         if size not in self._products:
             self._products[size] = self._product(*size)
@@ -64,36 +70,33 @@ class Machine:
 
     def _addition(self) -> Callable[[], object]:
         """c = a + b on the card: two arrays read, one written."""
-        ports = [helper.make_tensor_value_info(name, _FLOAT, [None]) for name in "abc"]
-        run = self._session([helper.make_node("Add", ["a", "b"], ["c"])], ports, {})
-        a, b, c = (
-            onnxruntime.OrtValue.ortvalue_from_shape_and_type([READ // 4], np.float32, self._device) for _ in ports
-        )
-        return run({"a": a, "b": b}, {"c": c})
+        values = {
+            name: onnxruntime.OrtValue.ortvalue_from_shape_and_type([READ // 4], np.float32, self._device)
+            for name in "abc"
+        }
+        return self._ready([helper.make_node("Add", ["a", "b"], ["c"])], values, {})
 
     def _product(self, rows: int, inp: int, out: int) -> Callable[[], object]:
         """x · W, or on a card x · W · W' · W · …"""
-        dtype = np.float32 if self._device == "cpu" else np.float16
-        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-        numbers = np.random.default_rng(0)
-        weights = {"w0": (inp, out), "w1": (out, inp)}
-        filled = {k: (numbers.standard_normal(s, np.float32) / 100).astype(dtype) for k, s in weights.items()}
-        count = ROW[self._device]
+        numbers, count = np.random.default_rng(0), ROW[self._device]
+        shapes = [(inp, out), (out, inp)][:count]
+        weights = {
+            f"w{i}": (numbers.standard_normal(shape, np.float32) / 100).astype(self._dtype)
+            for i, shape in enumerate(shapes)
+        }
         nodes = [helper.make_node("MatMul", [f"x{i}", f"w{i % 2}"], [f"x{i + 1}"]) for i in range(count)]
         width = inp if count % 2 == 0 else out
-        ports = [
-            helper.make_tensor_value_info("x0", kind, [rows, inp]),
-            helper.make_tensor_value_info(f"x{count}", kind, [rows, width]),
-        ]
-        run = self._session(nodes, ports, {k: filled[k] for k in list(filled)[:count]})
-        x = onnxruntime.OrtValue.ortvalue_from_numpy(np.ones((rows, inp), dtype), self._device)
-        y = onnxruntime.OrtValue.ortvalue_from_numpy(np.empty((rows, width), dtype), self._device)
-        return run({"x0": x}, {f"x{count}": y})
+        values = {
+            name: onnxruntime.OrtValue.ortvalue_from_numpy(np.ones((rows, columns), self._dtype), self._device)
+            for name, columns in (("x0", inp), (f"x{count}", width))
+        }
+        return self._ready(nodes, values, weights)
 
-    def _session(
-        self, nodes: list[Any], ports: list[Any], constants: Mapping[str, NDArray[Any]]
-    ) -> Callable[[Mapping[str, Any], Mapping[str, Any]], Callable[[], object]]:
-        """A graph whose last port is its output. Given its values it is ready to run."""
+    def _ready(
+        self, nodes: list[Any], values: Mapping[str, Any], constants: Mapping[str, NDArray[Any]]
+    ) -> Callable[[], object]:
+        """A graph that runs on `values`, the last of which is its output."""
+        ports = [helper.make_tensor_value_info(k, v.element_type(), v.shape()) for k, v in values.items()]
         held = [
             helper.make_tensor(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape, a.tobytes(), raw=True)
             for name, a in constants.items()
@@ -103,22 +106,24 @@ class Machine:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3
         options.intra_op_num_threads = self._threads
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options, [PROVIDERS[self._device]])
+        provider = PROVIDERS[self._device]
+        settings = {"use_tf32": "0"} if self._device == "cuda" else {}  # as the runtime has it
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, [provider], [settings], enable_fallback=0
+        )
+        if session.get_providers()[0] != provider:
+            raise DeviceError(f"the probe was to run on {provider} and runs on {session.get_providers()[0]}")
+        binding = session.io_binding()
+        *inputs, output = values
+        for name in inputs:
+            binding.bind_ortvalue_input(name, values[name])
+        binding.bind_ortvalue_output(output, values[output])
 
-        def bound(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Callable[[], object]:
-            binding = session.io_binding()
-            for name, value in inputs.items():
-                binding.bind_ortvalue_input(name, value)
-            for name, value in outputs.items():
-                binding.bind_ortvalue_output(name, value)
+        def run() -> None:
+            session.run_with_iobinding(binding)
+            binding.synchronize_outputs()
 
-            def run() -> None:
-                session.run_with_iobinding(binding)
-                binding.synchronize_outputs()
-
-            return run
-
-        return bound
+        return run
 
 
 def card_bytes() -> int:

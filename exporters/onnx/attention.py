@@ -38,23 +38,38 @@ def fused(
 def with_sinks(
     g: Builder, q: Heads, k: ir.Value, v: ir.Value, kv_heads: int, added: ir.Value, scores: Scores, sinks: ir.Value
 ) -> Heads:
-    """B H T C' where one more logit a head, `sinks` (H), has its share of the softmax and gives nothing.
+    """B H T C' where one more logit a head, `sinks` (H), has its share of the softmax and gives nothing."""
+    packed = merged(g, spelt_out(g, apart(g, q), q.heads, k, v, kv_heads, added, scores, sinks))
+    packed.metadata_props["archspec.attention"] = "explicit: sinks"
+    return Heads(packed, q.heads)
 
-    k, v: B K S C and B K S C', the past included. added: B H T S or B 1 T S, bias and mask as numbers. The query heads that
-    share a key head are more rows of its queries: keys are read once, as they lie.
+
+def spelt_out(
+    g: Builder,
+    q: ir.Value,
+    heads: int,
+    k: ir.Value,
+    v: ir.Value,
+    kv_heads: int,
+    added: ir.Value,
+    scores: Scores,
+    sinks: ir.Value | None = None,
+) -> ir.Value:
+    """B H T C, B K S C, B K S C' -> B H T C', the past included in k and v. added: B H T S or B 1 T S, bias and mask as numbers.
+
+    The query heads that share a key head are more rows of its queries: keys are read once, as they lie.
     """
-    scaled = g.op("Mul", apart(g, q), g.number(scores.scale))
-    grouped, spread = g.const([0, kv_heads, -1, 0]), g.const([0, q.heads, -1, 0])
+    scaled = g.op("Mul", q, g.number(scores.scale))
+    grouped, spread = g.const([0, kv_heads, -1, 0]), g.const([0, heads, -1, 0])
     s = g.op("MatMul", g.op("Reshape", scaled, grouped), g.op("Transpose", k, perm=[0, 1, 3, 2]))  # B K H/K·T S
     if scores.softcap:
         cap = g.number(scores.softcap)
         s = g.op("Mul", g.op("Tanh", g.op("Div", s, cap)), cap)
     s = g.op("Add", g.op("Reshape", s, spread), added)  # B H T S
-    rows = g.op("Concat", g.op("Shape", s, end=3), g.const([1]), axis=0)
-    logits = g.op("Concat", s, g.op("Expand", g.op("Reshape", sinks, g.const([1, -1, 1, 1])), rows), axis=-1)
-    joined = g.halved(g.op("Softmax", g.full(logits), axis=-1))
-    a = g.op("Slice", joined, g.const([0]), g.const([-1]), g.const([-1]))
-    y = g.op("Reshape", g.op("MatMul", g.op("Reshape", a, grouped), v), spread)
-    packed = merged(g, y)
-    packed.metadata_props["archspec.attention"] = "explicit: sinks"
-    return Heads(packed, q.heads)
+    if sinks is not None:
+        rows = g.op("Concat", g.op("Shape", s, end=3), g.const([1]), axis=0)
+        s = g.op("Concat", s, g.op("Expand", g.op("Reshape", sinks, g.const([1, -1, 1, 1])), rows), axis=-1)
+    a = g.halved(g.op("Softmax", g.full(s), axis=-1))
+    if sinks is not None:
+        a = g.op("Slice", a, g.const([0]), g.const([-1]), g.const([-1]))
+    return g.op("Reshape", g.op("MatMul", g.op("Reshape", a, grouped), v), spread)

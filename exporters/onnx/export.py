@@ -82,7 +82,7 @@ def export(
     verify: compare with PyTorch first; `module` is the built model with these weights (made here if it is not given).
     target: operators of opset 23 only, or ONNX Runtime's fused ones where there are any.
     precision: of the numbers in the graphs.
-    last_only: the cached graph gives the logits of the last column alone. `logits.onnx` gives all, always.
+    last_only: the cached graph gives the logits of each row's last token alone. `logits.onnx` gives all, always.
     graph_only: no weights are written, and nothing is verified: the graphs refer to a file that is not there.
     budget: the mean divergence from float32 that a narrower precision may have; None: `measures.BUDGETS`.
     progress: called with what is being done and the share of it that is done.

@@ -54,6 +54,14 @@ class Places:
             return columns
         return self.g.once(("new", count), lambda: self.g.last(columns, self.length(), 1))
 
+    def last_token(self, x: ir.Value) -> ir.Value:
+        """B T D -> B 1 D: each row's last token of this call, whichever side its padding is on."""
+        g = self.g
+        there = g.last(self.mask("tokens"), self.length(), 1)  # B T
+        at = g.op("Range", g.const(0), g.op("Squeeze", self.length()), g.const(1))
+        last = g.op("ReduceMax", g.op("Mul", there, at), g.const([1]))  # B 1
+        return g.op("GatherND", x, g.op("Unsqueeze", last, g.const([2])), batch_dims=1)
+
     def keys(self, stream: Stream) -> ir.Value:
         """B S: where every column stands as a key; -1 for padding."""
         g = self.g

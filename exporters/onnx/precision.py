@@ -13,6 +13,7 @@ import onnx_ir as ir
 from archspec.diagnostics import nearest
 from archspec.errors import UsageError
 from archspec.ops.base import Tensor, walk
+from archspec.ops.latent import LatentAttention
 from archspec.ops.leaves import Linear, Table
 from archspec.ops.model import Model
 from archspec.ops.moe import Moe
@@ -116,8 +117,10 @@ def storage(model: Model, precision: Precision) -> Storage:
     if blocks is None:
         return Storage(precision, frozenset(), {})
     kept = _kept(model, precision.keep)
-    routers = routed(model)
-    left = {t.path: why for t in model.tensors() if (why := "kept" if t.path in kept else _unfit(t, blocks, routers))}
+    routers, sides = routed(model), beside_latents(model)
+    left = {
+        t.path: why for t in model.tensors() if (why := "kept" if t.path in kept else _unfit(t, blocks, routers, sides))
+    }
     return Storage(precision, frozenset(t.path for t in model.tensors() if t.path not in left), left)
 
 
@@ -127,11 +130,19 @@ def routed(model: Model) -> frozenset[str]:
     return frozenset(f"{path}{name}" for path in at for name in ("router.weight", "router.bias", "selection_bias"))
 
 
-def _unfit(tensor: Tensor, blocks: Blocks, routers: frozenset[str]) -> str | None:
+def beside_latents(model: Model) -> frozenset[str]:
+    """The matrices between heads and latents. A step multiplies by one of them along its columns, and blocks run along its rows."""
+    at = [path for path, op, _ in walk(model) if isinstance(op, LatentAttention) and op.cached]
+    return frozenset(f"{path}{name}.weight" for path in at for name in ("k_up", "v_up"))
+
+
+def _unfit(tensor: Tensor, blocks: Blocks, routers: frozenset[str], sides: frozenset[str]) -> str | None:
     """Why a tensor is not in blocks."""
     leaf = tensor.leaf
     if tensor.path in routers:
         return "routers"
+    if tensor.path in sides:
+        return "matrices beside latents"
     if isinstance(leaf, Table) and tensor.component != "token_embedding":
         return "tables of positions, types and distances"
     if not isinstance(leaf, Linear | Table) or not tensor.path.endswith(".weight"):

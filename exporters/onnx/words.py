@@ -86,6 +86,8 @@ class OnnxRun(Stored, Words[X]):
         self.routings: dict[ir.Value, tuple[Routing, int, str]] = {}
         #: Every attention, in order, by the place it stands in.
         self.attended: list[Attended] = []
+        #: What the head would read, and the last token of each row of it, which it reads.
+        self.last: tuple[ir.Value, ir.Value] | None = None
         #: Heads that were turned -> what was turned, and how.
         self.turned: dict[X, tuple[Heads, Rope]] = {}
         #: Values whose keys stand on another stream than the queries that look at them.
@@ -321,7 +323,10 @@ class OnnxRun(Stored, Words[X]):
     # ---- the ends of a model
 
     def wanted(self, x: X) -> ir.Value:
-        return self.g.last(plain(x), self.g.const([1]), 1) if self.last_only else plain(x)
+        if not self.last_only:
+            return plain(x)
+        self.last = plain(x), self.places.last_token(plain(x))
+        return self.last[1]
 
     def pool(self, x: X, kind: Pool, stream: Stream) -> ir.Value:
         """Every kind is a weighted sum over tokens."""

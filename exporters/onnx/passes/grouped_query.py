@@ -39,21 +39,28 @@ def fuse_attention(run: OnnxRun) -> Fusion | None:
         else:
             _fuse(run, attended)
     if not left:
-        _count_tokens(run)
+        _without_padding(run)
     return Fusion("GroupQueryAttention", "attentions", len(run.attended) - left.total(), left)
 
 
-def _count_tokens(run: OnnxRun) -> None:
-    """Where every attention is fused no padding stands between tokens: columns since the first token are tokens, one node less
-    to count. And a mask may be wider than the text, as the steps of a recorded CUDA graph have it.
+def _without_padding(run: OnnxRun) -> None:
+    """Where every attention is fused a call has no padding, and none stands between tokens: the last token is the last column, and
+    columns since the first token are tokens. So a mask may be wider than the text, as the steps of a recorded CUDA graph have it.
     """
-    columns = run.g.memo.get(("columns", "tokens", "every"))
+    g = run.g
+    if run.last is not None:
+        x, last = run.last
+        node = last.producer()
+        assert node is not None
+        with g.before(node):
+            g.swap(last, g.last(g.now(x), g.const([1]), 1))
+    columns = g.memo.get(("columns", "tokens", "every"))
     if columns is not None:
         node = columns.producer()
         assert node is not None
-        with run.g.before(node):
-            run.g.swap(columns, run.places.columns("tokens", "unpadded"))
-        run.g.graph.sort()
+        with g.before(node):
+            g.swap(columns, run.places.columns("tokens", "unpadded"))
+        g.graph.sort()
 
 
 def _unfit(a: Attended) -> str | None:
