@@ -153,7 +153,7 @@ class Arch:
         compute: Compute | None = None,
         block: int | None = None,
         symmetric: bool = True,
-        keep: Sequence[str] = (),
+        keep: str | Sequence[str] = (),
         budget: float | None = None,
         progress: Callable[[str, float], None] | None = None,
     ) -> ExportSummary:
@@ -168,7 +168,7 @@ class Arch:
             overwrite: replace a folder that an earlier export wrote.
             verify: compare ONNX Runtime with PyTorch before the folder appears.
             target: `onnx`, operators of opset 23 only; `ort`, ONNX Runtime's own fused ones where they compute the same.
-            last_only: the graph that steps through a text gives the logits of the last column alone: quicker prompts.
+            last_only: the graph that steps through a text gives the logits of each row's last token alone: quicker prompts.
             graph_only: write graphs that refer to a weights file, and not the file. Nothing is verified then.
             precision: what weights are stored in; in fp16 and bf16 the graphs compute in it too.
             compute: what graphs compute in where weights are int8 or int4; by default fp32.
@@ -190,10 +190,14 @@ class Arch:
         from archspec.exporters.onnx.precision import precision as precision_of
         from archspec.exporters.onnx.sources import sources
 
-        numbers = precision_of(precision, compute=compute, block=block, symmetric=symmetric, keep=tuple(keep))
+        kept = (keep,) if isinstance(keep, str) else tuple(keep)
+        numbers = precision_of(precision, compute=compute, block=block, symmetric=symmetric, keep=kept)
         checkpoint = weights or self.weights
         with TemporaryDirectory() as gathered:
-            read, beside = sources(self.model, self.spec, checkpoint, module, numbers, Path(gathered))
+            compared = verify and not graph_only
+            read, beside = sources(
+                self.model, self.spec, checkpoint, module, numbers, Path(gathered), compared=compared
+            )
             return export(
                 self.model,
                 read,

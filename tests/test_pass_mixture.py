@@ -26,7 +26,7 @@ INT4, INT8 = precision("int4", block=16), precision("int8", block=16, symmetric=
 ODD = precision("int4", block=32, symmetric=False)  # one zero a row: half a byte
 
 
-def model(ffn: str, experts: int = 64, layers: int | str = 2) -> Model:
+def model(ffn: str, experts: int = 64, layers: int | str = 2, top_k: int = 3) -> Model:
     text = f"""
 archspec: 1
 name: mixture
@@ -37,7 +37,7 @@ norm: {{kind: rmsnorm}}
 decoder:
   layers: {layers}
   attention: {{heads: 2, position: rope}}
-  ffn: {{kind: moe, experts: {experts}, top_k: 3, {ffn}}}
+  ffn: {{kind: moe, experts: {experts}, top_k: {top_k}, {ffn}}}
 head: {{tied: true}}
 """
     return lower(resolve_text(text, "mixture.yaml").spec)
@@ -118,7 +118,12 @@ def test_the_kernels_compute_what_pytorch_does(ffn: str, numbers: Precision, ker
         (f"{CLAMPED_LATE}, {SOFTMAX}", 64, FP32, "a clamp of the activated gate"),
         (f"{NORMED}, {SOFTMAX}", 64, FP32, "a norm of each expert"),
         (f"{SILU}, {SOFTMAX}, expert_norm: {{}}", 64, FP32, "a norm of each expert"),
-        (f"{SILU}, router: {{normalize: true, applies_to: input}}", 64, FP32, "weights on the experts' input"),
+        (
+            f"{SILU}, router: {{normalize: true, applies_to: input}}",
+            64,
+            FP32,
+            "weights on the input of several experts",
+        ),
         (f"{NARROW}, {SOFTMAX}", 64, INT4, "experts in blocks in part"),
     ],
 )
@@ -129,6 +134,14 @@ def test_what_the_kernels_lack_stays_and_says_why(
     graph = emit(made, "logits", pytest.fail, precision=numbers, target="ort")
     (said,) = [str(f) for f in graph.meta["fusions"] if f.what == "mixtures of experts"]
     assert said == f"0 of 1 mixtures of experts are MoE; 1: {reason}"
+    assert max(differences(made, numbers, tmp_path).values()) < 1e-4
+
+
+@pytest.mark.parametrize("numbers", [FP32, INT4])
+def test_a_weight_on_the_input_of_one_expert(numbers: Precision, tmp_path: Path) -> None:
+    made = model(f"{SILU}, router: {{score: sigmoid, normalize: false, applies_to: input}}", layers=1, top_k=1)
+    graph = emit(made, "logits", pytest.fail, precision=numbers, target="ort")
+    assert "1 of 1 mixtures of experts are" in str(next(f for f in graph.meta["fusions"] if "mixtures" in f.what))
     assert max(differences(made, numbers, tmp_path).values()) < 1e-4
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,6 +93,8 @@ def command(
     if no_weights and weights:
         raise UsageError(f"--no-weights and --weights {weights} contradict each other.", "say one of them")
     arch = load(spec, overrides)
+    if all_logits and arch.model.form == "encoder":
+        raise UsageError(f"--all-logits would do nothing: {arch.name} is an encoder, which gives all.", "leave it out")
     out = output or Path(f"{arch.name}-onnx")
     with Progress() as progress:
         summary = arch.export(
@@ -112,21 +116,27 @@ def command(
     echo_tables([_table(summary)], "text", None)
     checked = summary.verification
     for name, reason in summary.left_out.items():
-        click.echo(f"no {name}: {reason}")
+        _say(f"no {name}: {reason}")
     if no_weights:
-        click.echo("not verified, and no runtime can load it: --no-weights")
+        _say("the graphs alone, not verified: their weights belong into model.onnx.data, where each says")
     elif checked is None:
-        click.echo("not verified: --no-verify")
+        _say("not verified: --no-verify")
     else:
-        click.echo(
+        _say(
             f"verified on {checked.runtime}: {checked.values:,} values against PyTorch float32, "
             f"largest difference {checked.difference:.1e} (allowed {checked.tolerance:.1e})"
         )
         for measures in checked.measures:
-            click.echo(f"beside PyTorch float32, {measures}")
+            _say(f"beside PyTorch float32, {measures}")
         if checked.remark:
-            click.echo(checked.remark)
+            _say(checked.remark)
     click.echo(f"wrote {out}")
+
+
+def _say(text: str) -> None:
+    """A sentence, in lines that fit."""
+    width = min(shutil.get_terminal_size().columns, 120)
+    click.echo(textwrap.fill(text, width, subsequent_indent="  ", break_on_hyphens=False))
 
 
 def _table(summary: ExportSummary) -> Table:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 from contextlib import suppress
 from importlib import import_module
@@ -102,6 +103,7 @@ def cli() -> None:
 def main() -> NoReturn:
     """Run the command line and exit."""
     start_quickly()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was begun is cleared away, as by Ctrl-C
     try:
         if any("\udc80" <= c <= "\udcff" for word in sys.argv for c in word):
             raise click.UsageError("An argument is not UTF-8 text.")

@@ -16,6 +16,7 @@ from archspec.errors import UsageError
 from .common import color
 
 if TYPE_CHECKING:
+    from archspec.exporters.runtime.generation import Step
     from archspec.exporters.runtime.session import Runtime
 
 #: New tokens where nobody says how many.
@@ -30,7 +31,8 @@ DEFAULT_MOST = 128
 @click.option(
     "--ids",
     metavar="1,2,3",
-    help="Token ids instead of text: continued, or what the head of other models gives for them.",
+    multiple=True,
+    help="Token ids instead of text: continued, or what the head of other models gives. Repeatable: a batch.",
 )
 @click.option("--fill", metavar="TEXT", help="Predict the masked tokens of a text (encoders).")
 @click.option(
@@ -40,7 +42,9 @@ DEFAULT_MOST = 128
     help="The vector of a text (models without a head or with a pooler). Repeatable: similarities.",
 )
 @click.option("--classify", metavar="TEXT", help="The likeliest labels of a text (models with a classifier).")
-@click.option("--source", metavar="1,2,3", help="Token ids for the encoder of an encoder-decoder.")
+@click.option(
+    "--source", metavar="1,2,3", multiple=True, help="Token ids for the encoder of an encoder-decoder. Repeatable."
+)
 @click.option("--start", type=int, help="The token that an encoder-decoder's answer starts from.")
 @click.option(
     "-n",
@@ -68,8 +72,8 @@ DEFAULT_MOST = 128
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON record instead of text.")
 @click.option("--stats", is_flag=True, help="Say how fast it was, on stderr.")
 def command(
-    folder: Path, prompt: str | None, chat: str | None, system: str | None, ids: str | None, fill: str | None,
-    embed: tuple[str, ...], classify: str | None, source: str | None, start: int | None, max_new_tokens: int | None,
+    folder: Path, prompt: str | None, chat: str | None, system: str | None, ids: tuple[str, ...], fill: str | None,
+    embed: tuple[str, ...], classify: str | None, source: tuple[str, ...], start: int | None, max_new_tokens: int | None,
     slide: bool, temperature: float, top_k: int | None, top_p: float | None, seed: int | None, device: str, threads: int | None,
     check: bool, cuda_graph: bool, as_json: bool, stats: bool,
 ) -> None:  # fmt: skip
@@ -85,8 +89,18 @@ def command(
     from archspec.exporters.runtime.session import Runtime
 
     texts = {"prompt": prompt, "--chat": chat, "--fill": fill, "--embed": embed or None, "--classify": classify}
-    task = _task({**texts, "--ids": ids, "--source": None if ids else source})
+    task = _task({**texts, "--ids": ids or None, "--source": None if ids else source or None})
+    idle = {"--top-k": top_k, "--top-p": top_p, "--seed": seed}
+    if temperature == 0 and (given := [name for name, value in idle.items() if value is not None]):
+        raise UsageError(
+            f"greedy decoding has no use for {' and '.join(given)}", "say --temperature 1, or leave it out"
+        )
+    if system is not None and chat is None:
+        raise UsageError("--system goes before --chat, and there is none", 'ask with --chat "…"')
     sampling = Sampling(temperature, top_k, top_p, seed)
+    prompts, sources = (
+        [_numbers(row, name) for row in given] for name, given in (("--ids", ids), ("--source", source))
+    )
     runtime = Runtime.load(folder, device, threads, check=check, cuda_graph=cuda_graph)  # type: ignore[arg-type]
     if stats:
         click.echo(f"{runtime.spec.name} on {runtime.device.device.upper()}: {runtime.device.why}", err=True)
@@ -97,9 +111,11 @@ def command(
     elif task == "--classify":
         _classify(runtime, classify or "", as_json)
     elif task == "--ids" and not runtime.generates:
-        _read(runtime, _numbers(ids or "", "--ids"), [_numbers(source, "--source")] if source else None, as_json)
+        if len(prompts) > 1:
+            raise UsageError("several --ids are a batch to continue, and this model does not", "give one")
+        _read(runtime, prompts[0], sources or None, as_json)
     elif task in ("--ids", "--source"):
-        _tokens(runtime, ids, source, start, sampling, max_new_tokens, slide, as_json, stats)
+        _tokens(runtime, prompts, sources, start, sampling, max_new_tokens, slide, as_json, stats)
     else:
         text = sys.stdin.read() if prompt == "-" else prompt or ""
         asked = _messages(chat, system) if chat is not None else text
@@ -123,14 +139,14 @@ def _messages(chat: str, system: str | None) -> list[dict[str, str]]:
 
 def _numbers(text: str, option: str) -> list[int]:
     try:
-        return [int(part) for part in text.replace(",", " ").split()]
+        return [int(part) for part in (text.split(",") if "," in text else text.split())]
     except ValueError:
         raise UsageError(f"{option} {text!r} is no list of token ids", f"{option} 464,3139,286") from None
 
 
-def _most(runtime: Runtime, asked: int | None, prompt: int) -> int:
+def _most(runtime: Runtime, asked: int | None, prompt: int, slide: bool) -> int:
     """How many new tokens to make after a prompt of so many."""
-    room = runtime.room(prompt)
+    room = None if slide else runtime.room(prompt)
     return asked or (DEFAULT_MOST if room is None else max(1, min(DEFAULT_MOST, room)))
 
 
@@ -140,23 +156,44 @@ def _text(
     words = runtime.text
     beside = runtime.form == "encoder_decoder"  # the answer begins with one token, and the prompt is the source
     prompt = 1 if beside else len(words.encode(asked) if isinstance(asked, str) else words.encode_chat(asked))
-    pieces = runtime.write(asked, sampling=sampling, max_new_tokens=_most(runtime, most, prompt), slide=slide)
+    pieces = runtime.write(asked, sampling=sampling, max_new_tokens=_most(runtime, most, prompt, slide), slide=slide)
     _tell(pieces, (lambda text: {"text": text}) if as_json else None, stats)
 
 
 def _tokens(
-    runtime: Runtime, ids: str | None, source: str | None, start: int | None, sampling: Any, most: int | None, slide: bool,
-    as_json: bool, stats: bool,
+    runtime: Runtime, prompts: list[list[int]], sources: list[list[int]], start: int | None, sampling: Any, most: int | None,
+    slide: bool, as_json: bool, stats: bool,
 ) -> None:  # fmt: skip
-    prompt = _numbers(ids, "--ids") if ids else None
+    longest = max(map(len, prompts), default=1)
     steps = runtime.generate(
-        [prompt] if prompt else None, source=[_numbers(source, "--source")] if source else None, decoder_start=start,
-        max_new_tokens=_most(runtime, most, len(prompt or [0])), temperature=sampling.temperature, top_k=sampling.top_k,
-        top_p=sampling.top_p, seed=sampling.seed, slide=slide,
+        prompts or None, source=sources or None, decoder_start=start, max_new_tokens=_most(runtime, most, longest, slide),
+        temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p, seed=sampling.seed, slide=slide,
     )  # fmt: skip
+    if max(len(prompts), len(sources)) > 1:
+        _batch(steps, as_json, stats)
+        return
     made = (str(token) for step in steps for token in step.tokens if token is not None)
     pieces = (("," if i else "") + token for i, token in enumerate(made))
     _tell(pieces, (lambda text: {"ids": _numbers(text, "--ids")}) if as_json else None, stats)
+
+
+def _batch(steps: Iterator[Step], as_json: bool, stats: bool) -> None:
+    """The new tokens of each row, a line each, when all are there; what was made is told even where an error follows."""
+    clock, rows = _Clock(), list[list[int]]()
+    try:
+        for step in steps:
+            clock.tick()
+            rows = rows or [[] for _ in step.tokens]
+            for row, token in zip(rows, step.tokens, strict=True):
+                row += [] if token is None else [token]
+    finally:
+        if as_json:
+            click.echo(json.dumps([{"ids": row} for row in rows]))
+        else:
+            for row in rows:
+                click.echo(",".join(map(str, row)))
+    if stats:
+        clock.report()
 
 
 def _tell(pieces: Iterator[str], record: Callable[[str], object] | None, stats: bool) -> None:

@@ -104,6 +104,8 @@ class Temperature(Record):
 class Routing(Record):
     """s = score(logits); chosen = top k of s + selection bias; weight = scale · s[chosen] (/ their sum).
 
+    Without groups and a bias on s, the top k are ranked by logit: the same order, and none is lost where s saturates.
+
     `bias_on`: where the selection bias is added. Groups: experts in equal groups, only the best `keep` may be chosen from.
     sparsemixer: one choice after the other, each the best logit m of those left; its weight is its share of a softmax over those
     left with m - logit ≤ within · max(|logit|, m)    (arXiv 2409.12136).

@@ -45,11 +45,11 @@ def routed(g: Builder, logits: ir.Value, bias: ir.Value | None, r: Routing, expe
         return _weighted(g, weights, r), chosen
     score = _softmax if r.score == "softmax" else _sigmoid
     scores = score(g, logits)
-    selection = scores
     if bias is not None and r.bias_on == "score":
         selection = g.op("Add", scores, bias)
-    elif bias is not None:
-        selection = score(g, g.op("Add", logits, bias))
+    else:  # in the order of the logits, where scores that saturate have none
+        ranked = logits if bias is None else g.op("Add", logits, bias)
+        selection = ranked if r.groups == 1 else score(g, ranked)
     if r.groups > 1:
         selection = _kept(g, selection, r, experts)
     _, chosen = g.nodes("TopK", 2, selection, g.const([r.k]), axis=-1)

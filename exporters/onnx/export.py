@@ -6,18 +6,20 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
+import numpy as np
 import onnx_ir as ir
 
-from archspec.errors import UsageError
+from archspec.errors import UsageError, VerificationError, WeightsError
 from archspec.ops.head import LmHead
 from archspec.ops.model import Model
 
 from .beside import Beside, write_beside
 from .emit import Target, emit, parts
-from .folder import atomic_folder
+from .folder import atomic_folder, demand_space
 from .manifest import description, write_manifest
 from .passes.fusion import Fusion
 from .precision import FP32, Precision, storage
@@ -93,6 +95,10 @@ def export(
         VerificationError: ONNX Runtime does not compute what PyTorch does.
         BudgetError: the precision costs more than the budget.
     """
+    if target not in get_args(Target):
+        raise UsageError(f"There is no target {target!r}.", f"say {' or '.join(get_args(Target))}")
+    if budget is not None and not (isfinite(budget) and budget > 0):
+        raise UsageError(f"A budget of {budget:g} nats is none.", "say a number above 0, such as 0.1")
     verify &= not graph_only
     if budget is not None and (precision == FP32 or not verify):
         why = "float32 costs nothing" if precision == FP32 else "nothing is measured without a verification"
@@ -119,6 +125,8 @@ def export(
     if precision.blocks and not graph_only:
         import_module(f"{__package__}.quantise")  # and torch with it, before threads ask for it at once
     with atomic_folder(out, overwrite=overwrite) as folder:
+        if not graph_only:
+            demand_space(folder, weight_bytes)
         hashes = _write(folder, files, graphs, spec_yaml, None if graph_only else progress)
         left_out = write_beside(
             folder, model, graphs.get("cached"), files.get("cached", ""), beside, context_length, precision
@@ -190,9 +198,20 @@ def _verified(
     from .verify import loaded, verify
 
     progress("verification", 0.0)
-    if precision == FP32:
-        checked = verify(folder, model, module or loaded(model, weights), context=context)
-    else:
-        checked = verify_precision(folder, model, weights, module, precision, exact, budget, context)
+    try:
+        if precision == FP32:
+            checked = verify(folder, model, module or loaded(model, weights), context=context)
+        else:
+            checked = verify_precision(folder, model, weights, module, precision, exact, budget, context)
+    except VerificationError:
+        _demand_numbers(model, weights)
+        raise
     progress("verification", 1.0)
     return checked
+
+
+def _demand_numbers(model: Model, weights: Weights) -> None:
+    """Raises WeightsError for a weight that is infinite or no number: asked where a comparison failed, since it takes a reading."""
+    for tensor in model.tensors():
+        if not np.isfinite(weights(tensor.path)).all():
+            raise WeightsError(f"{tensor.path} holds numbers that are infinite or none.", "these weights are damaged")

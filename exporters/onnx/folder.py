@@ -17,8 +17,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from archspec.errors import UsageError
+from archspec.exporters.units import size as human
 
 MANIFEST = "archspec.json"
+#: Bytes that a disk keeps.
+SPARE = 64 << 20
 
 
 @contextmanager
@@ -56,6 +59,15 @@ def atomic_folder(out: Path, *, overwrite: bool = False) -> Iterator[Path]:
         if staging.exists():
             shutil.rmtree(staging)
         os.close(lock)
+
+
+def demand_space(folder: Path, size: int) -> None:
+    """Raise UsageError unless the disk of a folder has so many bytes free, and some to spare."""
+    free = shutil.disk_usage(folder).free
+    if size + SPARE > free:
+        raise UsageError(
+            f"The weights take {human(size)}, and {human(free)} are free on that disk.", "choose another disk"
+        )
 
 
 def refuse(out: Path, overwrite: bool) -> None:

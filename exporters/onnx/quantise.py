@@ -54,9 +54,15 @@ def quantise_rows(rows: Array, blocks: Blocks, dtype: np.dtype[Any] = FLOAT, nam
         if not torch.isfinite(s).all():
             raise WeightsError(
                 f"{name} holds numbers that no block of integers stands for: {float(piece.abs().max()):.3g}.",
-                f"say --keep {name.removesuffix('.weight')}",
+                f"say --keep {_named(name)}",
             )
     return Quantised(codes, scales, zeros)
+
+
+def _named(weight: str) -> str:
+    """A pattern for a weight that a spec has: one that queries, keys and values share is their attention's."""
+    path = weight.removesuffix(".weight")
+    return path.removesuffix("qkv") + "[qkv]" if path.endswith(".qkv") else path
 
 
 def dequantise_rows(q: Quantised, blocks: Blocks) -> Array:

@@ -30,14 +30,17 @@ def sources(
     module: Transformer | None,
     precision: Precision,
     folder: Path,
+    *,
+    compared: bool = True,
 ) -> tuple[Weights, Beside]:
     """The weights of `module`, or those in a file, or fresh ones: the same that `build` gives. And what comes with a checkpoint.
 
     folder: an empty one, where the tokenizer's files are gathered.
+    compared: the weights are what a precision is measured against, so they come as they were.
     Raises `WeightsError` where a file is not this model's.
     """
     if checkpoint is None:
-        return of_module(module) if module else _fresh(model, spec, precision), Beside()
+        return of_module(module) if module else _fresh(model, spec, precision, compared), Beside()
     from archspec.exporters.weights.load import open_weights
     from archspec.exporters.weights.stream import Checkpoint
     from archspec.exporters.weights.tokenizer import bring_tokenizer
@@ -61,8 +64,9 @@ def of_module(module: Transformer) -> Weights:
     return read
 
 
-def _fresh(model: Model, spec: Spec, precision: Precision) -> Weights:
-    """Drawn as they will lie in the file, where that is a type of its own: it takes less than half of the time."""
+def _fresh(model: Model, spec: Spec, precision: Precision, compared: bool) -> Weights:
+    """Drawn as they will lie in the file, where that is a type of its own and nobody compares: in less than half of the time."""
     from archspec.exporters.weights.fresh import Fresh
 
-    return Fresh(model, spec.init, SEED, np.float32 if precision.blocks else precision.dtype.numpy())
+    as_stored = np.float32 if precision.blocks or compared else precision.dtype.numpy()
+    return Fresh(model, spec.init, SEED, as_stored)

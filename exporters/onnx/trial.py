@@ -29,7 +29,9 @@ from .words import Part
 
 #: Random texts, and the tokens of a real one.
 RANDOM, WORDS = Case(4, (64,), False, 32), 256
-NO_BFLOAT16 = "computed in float32: this machine has no bfloat16 kernels"
+NO_BFLOAT16 = (
+    "compared in float32: ONNX Runtime has kernels of bfloat16 on CUDA only, so this machine cannot run what it wrote"
+)
 
 
 def verify_precision(

@@ -205,8 +205,13 @@ def _open(
             settings[0]["enable_cuda_graph"] = "1"
         session = onnxruntime.InferenceSession(path, options, providers, settings, enable_fallback=0)
     except ORT_ERRORS as error:
+        told = str(error).splitlines()[0]
+        kernel = "NOT_IMPLEMENTED" in told
         raise FolderError(
-            f"ONNX Runtime cannot load {path}: {str(error).splitlines()[0]}", "export the model again"
+            f"ONNX Runtime cannot load {path}: {told}",
+            "it has no such kernel here (of bfloat16 on CUDA only): export in another precision, or run it on CUDA"
+            if kernel
+            else "export the model again",
         ) from error
     placed = [(s.ep_name, node) for s in session.get_provider_graph_assignment_info() for node in s.get_nodes()]
     got = session.get_providers()

@@ -330,6 +330,11 @@ class Runtime:
         if not rows:
             raise UsageError(f"there are no {what}")
         for i, row in enumerate(rows):
+            if isinstance(row, str):
+                raise UsageError(
+                    f"row {i} of the {what} is text, and token ids are wanted",
+                    "runtime.text.encode(…), or runtime.write(…)",
+                )
             if not row:
                 raise UsageError(f"row {i} of the {what} is empty", "give at least one token")
             wrong = [t for t in row if not 0 <= t < self.spec.vocab_size]

@@ -66,10 +66,12 @@ def route(x: Tensor, w: nn.Linear, selection_bias: Tensor | None, routing: Routi
     if routing.score == "sparsemixer":
         return _weighted(*_one_by_one(logits, routing), routing)
     scores = _score(logits, routing)
-    selection = scores
-    if selection_bias is not None:
-        bias = selection_bias.to(scores.dtype)
-        selection = scores + bias if routing.bias_on == "score" else _score(logits + bias, routing)
+    bias = None if selection_bias is None else selection_bias.to(scores.dtype)
+    if bias is not None and routing.bias_on == "score":
+        selection = scores + bias
+    else:  # in the order of the logits, where scores that saturate have none
+        ranked = logits if bias is None else logits + bias
+        selection = ranked if routing.groups == 1 else _score(ranked, routing)
     if routing.groups > 1:
         selection = _best_groups(selection, routing)
     chosen = selection.topk(routing.k, -1).indices

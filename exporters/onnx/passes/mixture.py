@@ -48,6 +48,8 @@ def report_mixtures(run: OrtRun) -> Fusion | None:
 
 def mixed(run: OnnxRun, moe: Moe, at: str, x: ir.Value, weights: ir.Value, chosen: ir.Value) -> ir.Value:
     """B T D, B T k, B T k -> B T D by the kernel, of the mixture at a path (with a dot at its end) that is not `unfit`."""
+    if moe.weigh_input:  # of the one expert of a token: its result is not weighted
+        x, weights = run.g.op("Mul", x, weights), run.g.op("Expand", run.g.number([1.0]), run.g.op("Shape", weights))
     kernel = _in_blocks if all(_small(run, moe, at)) else _in_floats
     return kernel(run, moe, at, x, weights, chosen)
 
@@ -58,8 +60,8 @@ def kernel_of(run: OnnxRun, moe: Moe, at: str) -> str:
 
 def unfit(run: OnnxRun, moe: Moe, at: str) -> str | None:
     """Why the kernels do not compute this, or not as fast."""
-    if moe.weigh_input:
-        return "weights on the experts' input"
+    if moe.weigh_input and moe.routing.k > 1:
+        return "weights on the input of several experts"
     if moe.expert_norm or moe.expert.mid_norm:
         return "a norm of each expert"
     if isinstance(moe.expert, Gated) and moe.expert.clamp and moe.expert.clamp_activated:
@@ -136,7 +138,7 @@ def _in_blocks(run: OnnxRun, moe: Moe, at: str, x: ir.Value, weights: ir.Value, 
 def _own_logits(run: OnnxRun, moe: Moe, at: str) -> ir.Value | None:
     """n E: a router's logits, where the kernels do with them what it does. In half of a float they would choose others."""
     r = moe.routing
-    if run.g.half or r.score != "softmax" or not r.normalize or moe.selection_bias or r.groups > 1:
+    if run.g.half or moe.weigh_input or r.score != "softmax" or not r.normalize or moe.selection_bias or r.groups > 1:
         return None
     return run.g.op("Reshape", run.products[f"{at}router"].y, run.g.const([-1, moe.experts]))
 
