@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnxruntime as ort
@@ -20,6 +22,7 @@ from archspec.exporters.onnx import folder as folders
 from archspec.exporters.onnx import sidecar
 from archspec.exporters.onnx.export import export
 from archspec.exporters.onnx.folder import atomic_folder
+from archspec.exporters.onnx.precision import Precision
 
 
 def test_an_earlier_export_is_replaced_only_when_told(tmp_path: Path) -> None:
@@ -196,3 +199,18 @@ def whole(out: Path) -> float:
     for file in ("model.onnx", "logits.onnx"):
         ort.InferenceSession(out / file, providers=["CPUExecutionProvider"])
     return float(value)
+
+
+def test_weights_that_do_not_fit_on_the_disk_are_refused_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**7))
+    with pytest.raises(UsageError, match=r"are free on that disk"):
+        write(tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_budget_or_a_target_that_is_none_is_refused(tmp_path: Path) -> None:
+    model = tiny("gpt2")
+    weights = stored(random_module(model))
+    for said in ({"target": "ortt"}, {"budget": float("nan")}, {"budget": -1.0}):
+        with pytest.raises(UsageError):
+            export(model, weights, "x: 1\n", tmp_path / "out", precision=Precision("fp16"), **said)  # type: ignore[arg-type]

@@ -104,6 +104,34 @@ def test_what_was_made_before_the_context_ended_is_told(model: Model) -> None:
     assert json.loads(done.output) == {"ids": tiny.greedy([5, 6, 7], 22)}
 
 
+@pytest.mark.parametrize("target", ["onnx", "ort"])
+def test_several_ids_are_a_batch(model: Model, target: Target) -> None:
+    tiny = model("llama", target=target)
+    ids = [f"--ids={','.join(map(str, p))}" for p in PROMPTS]
+    done = CliRunner().invoke(command, [str(tiny.folder), "--device=cpu", *ids, "-n4"], catch_exceptions=False)
+    assert [[int(t) for t in line.split(",")] for line in done.output.splitlines()] == [
+        tiny.greedy(p, 4) for p in PROMPTS
+    ]
+    told = CliRunner().invoke(
+        command, [str(tiny.folder), "--device=cpu", *ids, "-n4", "--json"], catch_exceptions=False
+    )
+    assert json.loads(told.output) == [{"ids": tiny.greedy(p, 4)} for p in PROMPTS]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--ids=1", "--top-k=5"], ["--ids=1", "--seed=3", "-n2"], ["--ids=1", "--system=x"], ["--ids=1,,2"], ["--ids="]],
+)
+def test_what_would_do_nothing_is_refused(model: Model, arguments: list[str]) -> None:
+    done = CliRunner().invoke(command, [str(model("llama").folder), "--device=cpu", *arguments])
+    assert isinstance(done.exception, UsageError)
+
+
+def test_text_for_ids_is_told_from_them(model: Model) -> None:
+    with pytest.raises(UsageError, match="is text"):
+        Runtime.load(model("llama").folder, "cpu").generate(["hello"], max_new_tokens=1)  # type: ignore[list-item]
+
+
 def test_a_poolers_vector_beside_an_encoder_is_told(model: Model) -> None:
     tiny = model("seq2seq", "head={kind: pooler}", "embedding.token_types=2")
     done = CliRunner().invoke(command, [str(tiny.folder), "--device=cpu", "--ids=5,6", "--source=1,2,3", "--json"])

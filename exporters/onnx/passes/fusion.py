@@ -17,6 +17,8 @@ class Fusion:
 
     def __str__(self) -> str:
         """22 of 24 attentions are GroupQueryAttention; 2: a bias by ALiBi"""
+        if not self.fused:
+            return "; ".join(f"{n} {self.what} stay as they are: {reason}" for reason, n in self.left.items())
         total = self.fused + sum(self.left.values())
         why = "".join(f"; {n}: {reason}" for reason, n in self.left.items())
         return f"{self.fused} of {total} {self.what} are {self.operator}{why}"
