@@ -198,16 +198,16 @@ def test_one_buffer_is_past_and_present(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "overrides", "said"),
     [
-        ("sandwich", (), "0 of 2 attentions are GroupQueryAttention; 2: values of another width than keys"),
-        ("prefix", (), "0 of 2 attentions are GroupQueryAttention; 2: a prefix mask"),
+        ("sandwich", (), "2 attentions stay as they are: values of another width than keys"),
+        ("prefix", (), "2 attentions stay as they are: a prefix mask"),
         ("chunk", (), "1 of 2 attentions are GroupQueryAttention; 1: chunks"),
-        ("alibi", (), "0 of 2 attentions are GroupQueryAttention; 2: a bias by Alibi"),
-        ("buckets", (), "0 of 2 attentions are GroupQueryAttention; 2: a bias by Buckets"),
-        ("mla", (), "0 of 2 attentions are GroupQueryAttention; 2: keys that are made of a latent"),
+        ("alibi", (), "2 attentions stay as they are: a bias by Alibi"),
+        ("buckets", (), "2 attentions stay as they are: a bias by Buckets"),
+        ("mla", (), "2 attentions stay as they are: keys that are made of a latent"),
         (
             "llama",
             ("decoder.attention.head_dim=12",),
-            "0 of 3 attentions are GroupQueryAttention; 3: a head of 12, no multiple of 8",
+            "3 attentions stay as they are: a head of 12, no multiple of 8",
         ),
     ],
 )
