@@ -67,14 +67,14 @@ def say(what: str, share: float = 0.0) -> None:
 
 @dataclass(frozen=True)
 class Side:
-    """One engine to compare. weights: bytes that a step reads of them, where they are known."""
+    """One engine to compare. weights: bytes that a step reads of them."""
 
     name: str
     process: Process
-    weights: int | None = None
+    weights: int
 
 
-def ours(stack: ExitStack, name: str, folder: Path, threads: int, weights: int | None = None) -> Side:
+def ours(stack: ExitStack, name: str, folder: Path, threads: int, weights: int) -> Side:
     """An exported folder on archspec's runtime."""
     process = stack.enter_context(Process(name))
     process.call("open", engine="folder", folder=str(folder), device="cpu", threads=threads)
@@ -82,7 +82,7 @@ def ours(stack: ExitStack, name: str, folder: Path, threads: int, weights: int |
 
 
 def theirs(
-    stack: ExitStack, name: str, script: str, weights: int | None = None, python: str = sys.executable, **given: object
+    stack: ExitStack, name: str, script: str, weights: int, python: str = sys.executable, **given: object
 ) -> Side:
     """An engine that one of the programs in `engines/` serves, by any Python."""
     where = {**os.environ, "PYTHONPATH": str(Path(remote.__file__).parent)}
@@ -110,10 +110,8 @@ class Comparison:
     decode: tuple[int, ...]
 
 
-def compared(
-    title: str, c: Comparison, sides: Sequence[Side], base: str, machine_: Process, work: Work
-) -> tuple[Table, Mapping[tuple[str, int, str], Figure]]:
-    """The table, and the ratio of each row by (`prefill` or `decode`, context, side)."""
+def compared(title: str, c: Comparison, sides: Sequence[Side], base: str, machine_: Process, work: Work) -> Table:
+    """A row for each side at each context, and its speed over that of `base`."""
     taken = take_turns(c.plan, {s.name: s.process for s in sides}, machine_, work.product(), say)
     columns = [
         Column("what", ""),
@@ -121,44 +119,49 @@ def compared(
         Column("time", "time", lambda x: f"{1e3 * x:,.2f} ms", True),
         Column("rate", "tokens/s", rate, True),
         Column("share", "of limit", percent, True),
+        Column("ordinary", "in ordinary pages", percent, True),
         Column("ratio", f"× {base}", lambda x: f"{x:.2f}", True),
         Column("spread", "quartiles"),
     ]
-    table, ratios = Table(title, columns), {}
-    for what, contexts in (("prefill", c.prefill), ("decode", c.decode)):
-        for context in contexts:
-            limits, turns = taken.limits[context], taken.turns
-            times = {
-                s.name: Figure(t.first if what == "prefill" else t.step or 0 for t in turns[s.name][context])
-                for s in sides
-            }
-            for side in sides:
-                time_ = times[side.name]
-                if what == "prefill":
-                    flops = work.prompt_flops(context, c.plan.batch)
-                    share, tokens = Figure(flops / t for t in time_).over(limits.multiply), context
-                else:
-                    read = (side.weights or 0) + work.cache_bytes(context + WARM + c.plan.new // 2, c.plan.batch)
-                    share, tokens = Figure(read / t for t in time_).over(limits.read), 1
-                ratio = times[base].over(time_)
-                ratios[what, context, side.name] = ratio
-                low, high = ratio.quartiles
-                known = share.median if what == "prefill" or side.weights else None
-                at = f"{what} {'of' if what == 'prefill' else 'after'} {context:,}"
-                table.rows.append(
-                    (
-                        at,
-                        side.name,
-                        time_.median,
-                        c.plan.batch * tokens / time_.median,
-                        known,
-                        ratio.median,
-                        f"{low:.2f}–{high:.2f}",
-                    )
-                )
-    read = Figure(x for limits in taken.limits.values() for x in limits.read)
-    table.notes.append(f"{c.plan.rounds} rounds; memory reads {read.median / 1e9:.1f} GB/s ± {percent(read.spread)}")
-    return table, ratios
+    table = Table(title, columns)
+    for context in c.prefill:
+        limit, flops = taken.limits[context].multiply, work.prompt_flops(context, c.plan.batch)
+        times = {s: Figure(t.first for t in taken.turns[s.name][context]) for s in sides}
+        for side, time_ in times.items():
+            share = Figure(flops / t for t in time_).over(limit).median
+            row = [
+                f"prefill of {context:,}",
+                side.name,
+                time_.median,
+                c.plan.batch * context / time_.median,
+                share,
+                None,
+            ]
+            table.rows.append([*row, *_ratio(times, time_, base)])
+    for context in c.decode:
+        limits, cache = taken.limits[context], work.cache_bytes(context + WARM + c.plan.new // 2, c.plan.batch)
+        times = {s: Figure(t.step or 0 for t in taken.turns[s.name][context]) for s in sides}
+        for side, time_ in times.items():
+            read = Figure((side.weights + cache) / t for t in time_)
+            shares = [read.over(limit).median for limit in (limits.read, limits.ordinary)]
+            row = [f"decode after {context:,}", side.name, time_.median, c.plan.batch / time_.median, *shares]
+            table.rows.append([*row, *_ratio(times, time_, base)])
+    best, ordinary = (
+        Figure(x for limits in taken.limits.values() for x in getattr(limits, which)) for which in ("read", "ordinary")
+    )
+    table.notes.append(
+        f"{c.plan.rounds} rounds. Memory reads {best.median / 1e9:.1f} GB/s ± {percent(best.spread)} at best, "
+        f"{ordinary.median / 1e9:.1f} ± {percent(ordinary.spread)} in ordinary pages."
+    )
+    return table
+
+
+def _ratio(times: Mapping[Side, Figure], mine: Figure, base: str) -> tuple[float, str]:
+    """The other's time over mine, and its quartiles."""
+    (other,) = (figure for side, figure in times.items() if side.name == base)
+    ratio = other.over(mine)
+    low, high = ratio.quartiles
+    return ratio.median, f"{low:.2f}–{high:.2f}"
 
 
 # ------------------------------------------------------------------------------------------------------------- the page

@@ -103,7 +103,7 @@ def main() -> None:
                 work = Work(open_folder(folder))
                 sides.append(ours(stack, name, folder, threads, work.weight_bytes(1)))
                 sides.append(alone(stack, f"{name}: its graph alone", folder, threads, work.weight_bytes(1)))
-            table, _ = compared(f"Llama 100 M, {precision}", comparison, sides, GENAI, probe(stack, threads), work)
+            table = compared(f"Llama 100 M, {precision}", comparison, sides, GENAI, probe(stack, threads), work)
             tables.append(table)
     publish("genai", tables, threads, write=given.write)
 

@@ -74,7 +74,7 @@ def main() -> None:
             ours(stack, "archspec", folder, threads, weights),
         ]
         machine = probe(stack, threads)
-        table, _ = compared("GPT-2 small, fp32", Comparison(plan, PREFILL, DECODE), sides, "optimum", machine, work)
+        table = compared("GPT-2 small, fp32", Comparison(plan, PREFILL, DECODE), sides, "optimum", machine, work)
     publish("optimum", [table], threads, write=given.write)
 
 

@@ -38,7 +38,9 @@ def figures(results: Results, engine: Measured, context: int) -> dict[str, Figur
     if results.plan.generates:
         step = [t.step for t in turns if t.step is not None]
         found["decode_tokens_per_second"] = Figure(plan.batch / t for t in step)
-        found["decode_share_of_limit"] = Figure(results.step_bytes(context) / t for t in step).over(limits.read)
+        read = Figure(results.step_bytes(context) / t for t in step)
+        found["decode_share_of_limit"] = read.over(limits.read)
+        found["decode_share_of_ordinary_limit"] = read.over(limits.ordinary)
     return found
 
 
@@ -76,6 +78,7 @@ def record(results: Results) -> dict[str, Any]:
                 "prompt_flops": results.prompt_flops(context),
                 "step_bytes": results.step_bytes(context) if results.plan.generates else None,
                 "read_bytes_per_second": Figure(limits.read).record(),
+                "read_ordinary_bytes_per_second": Figure(limits.ordinary).record(),
                 "multiply_flops_per_second": Figure(limits.multiply).record(),
             }
             for context, limits in results.limits.items()
@@ -166,10 +169,12 @@ def _speed(results: Results, context: int) -> Table:
     )
     table = Table(f"{results.folder.spec.name}, {what} {context:,} tokens{many}", columns)
     for name, engine in results.engines.items():
-        first, *others = figures(results, engine, context).values()
-        row: list[Cell] = [name, first.median, first.spread, *(f.median for f in others)]
+        found = figures(results, engine, context)
+        first, rate_, share = (found[key] for key in list(found)[:3])
+        row: list[Cell] = [name, first.median, first.spread, rate_.median, share.median]
         if results.plan.generates:
-            row.insert(6, others[-2].spread)
+            decode = found["decode_tokens_per_second"]
+            row += [decode.median, decode.spread, found["decode_share_of_limit"].median]
         table.rows.append(row)
     inp, out = work.product()
     size_of = " × ".join(map(str, (plan.rows(context), inp, out)))
@@ -180,7 +185,8 @@ def _speed(results: Results, context: int) -> Table:
     )
     if results.plan.generates:
         table.notes.append(
-            f"limit of decode: {size(results.step_bytes(context))} a step at {size(read.median)}/s ± {percent(read.spread)}"
+            f"limit of decode: {size(results.step_bytes(context))} a step at {size(read.median)}/s ± {percent(read.spread)} "
+            f"({size(Figure(limits.ordinary).median)}/s in ordinary pages)"
         )
     return table
 

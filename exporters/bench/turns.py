@@ -48,9 +48,10 @@ class Turn:
 
 @dataclass
 class Limits:
-    """What the machine could do in each round, at one context: bytes/s and FLOP/s."""
+    """What the machine could do in each round, at one context: bytes/s, at best and in ordinary pages, and FLOP/s."""
 
     read: list[float] = field(default_factory=list)
+    ordinary: list[float] = field(default_factory=list)
     multiply: list[float] = field(default_factory=list)
 
 
@@ -76,10 +77,11 @@ def take_turns(
     for number in range(plan.rounds + 1):
         for context in plan.contexts:
             limits = taken.limits[context]
-            read = machine.call("read")
+            read, ordinary = machine.call("read")
             multiply = machine.call("multiply", rows=plan.rows(context), inp=product[0], out=product[1])
             if number:
                 limits.read.append(read)
+                limits.ordinary.append(ordinary)
                 limits.multiply.append(multiply)
             for name in order:
                 progress(f"round {number} of {plan.rounds}: {name}, {context:,} tokens", done / turns)
