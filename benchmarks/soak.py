@@ -7,7 +7,7 @@ runtime. Every token is held against PyTorch in float32, given the same text bef
 within a thousandth of the spread of the logits (a tie). Memory is that of the process that generates, which has no PyTorch in it.
 
 A decoder goes through all of them with ONNX Runtime's fused operators, which keep caches in place; the same one with standard
-operators and an encoder-decoder through a quarter. Takes some 8 minutes. The engine is this file, run as a program of its own.
+operators and an encoder-decoder through a quarter. Takes some 10 minutes. The engine is this file, run as a program of its own.
 """
 
 from __future__ import annotations
