@@ -202,6 +202,15 @@ def test_steps_of_one_shape_are_the_same_steps(model: Model, name: str) -> None:
             np.testing.assert_allclose(logits, plain, atol=1e-5)
 
 
+def test_windows_alone_are_recorded_beyond_their_buffers(model: Model) -> None:
+    tiny = model("llama", "decoder.layers=[{repeat: 2, attention: {window: 4}}]", target="ort")
+    state = Decoding(open_session(tiny.folder / "model.onnx", "cpu")[0], "cpu", 1, room=5, recorded=True)
+    tokens = list(range(3, 23))
+    for at, length in ((0, 3), *((i, 1) for i in range(3, 20))):
+        logits = state.step(np.array([tokens[at : at + length]]), np.ones((1, length), np.int64))
+    np.testing.assert_allclose(logits[0, -1], tiny.logits(tokens)[-1], atol=1e-4)
+
+
 def test_what_cannot_be_recorded_is_refused(model: Model) -> None:
     assert not replayable(open_session(model("gpt2").folder / "model.onnx", "cpu")[0])
     assert not replayable(open_session(model("alibi", target="ort").folder / "model.onnx", "cpu")[0])

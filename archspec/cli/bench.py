@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from archspec.errors import UsageError
-
 from .common import Progress, echo_tables, format_option, write_file
 
 if TYPE_CHECKING:
@@ -79,14 +77,13 @@ def command(
     """
     from archspec.exporters.bench.measure import Setup, measure, settle
     from archspec.exporters.bench.report import record, tables, tidy
+    from archspec.exporters.runtime.device import demand_threads
     from archspec.exporters.runtime.folder import open_folder
 
-    cores = os.cpu_count() or 1
-    if threads and threads > cores:
-        raise UsageError(f"{threads} threads are more than this machine's {cores} cores", f"--threads at most {cores}")
+    demand_threads(threads)
     opened = open_folder(folder)
     plan = settle(opened, context, batch, new, rounds)
-    setup = Setup(device, threads or cores, torch, torch and compiled)
+    setup = Setup(device, threads or os.cpu_count() or 1, torch, torch and compiled)
     with Progress() as progress:
         results = measure(opened, plan, setup, progress)
     found = record(results)

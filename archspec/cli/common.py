@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -49,6 +51,13 @@ class Dtype(click.Choice[str]):
         if value not in self.choices and (near := get_close_matches(str(value), self.choices, 1, 0.5)):
             self.fail(f"{value!r} is not one of {', '.join(self.choices)}. Did you mean {near[0]}?", param, ctx)
         return super().convert(value, param, ctx)
+
+
+def say(text: str, indent: str = "") -> None:
+    """A sentence, in lines that fit the terminal."""
+    width = min(shutil.get_terminal_size().columns, 120)
+    told = textwrap.fill(text, width, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False)
+    click.echo(told)
 
 
 def format_option(f: F) -> F:

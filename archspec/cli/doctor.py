@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import textwrap
 from pathlib import Path
 
 import click
 
 from archspec.errors import UsageError
 
-from .common import color
+from .common import color, say
 
 
 @click.command("doctor")
@@ -56,7 +54,5 @@ def _placements(folder: Path, device: str) -> None:
         click.echo(click.style(place.graph, bold=True), color=color(sys.stdout))
         for provider, operators in place.nodes.items():
             kinds = ", ".join(f"{n} {kind}" for kind, n in operators.items())
-            told = f"{provider}: {sum(operators.values())} nodes a step ({kinds})"
-            width = min(shutil.get_terminal_size().columns, 120)
-            click.echo(textwrap.fill(told, width, initial_indent="  ", subsequent_indent="    "))
+            say(f"{provider}: {sum(operators.values())} nodes a step ({kinds})", "  ")
         click.echo(f"  copies between devices a step: {place.copies}")

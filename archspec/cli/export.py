@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +9,7 @@ import click
 
 from archspec.errors import UsageError
 
-from .common import Progress, echo_tables, load, spec_argument
+from .common import Progress, echo_tables, load, say, spec_argument
 
 if TYPE_CHECKING:
     from archspec.api import Target
@@ -116,27 +114,21 @@ def command(
     echo_tables([_table(summary)], "text", None)
     checked = summary.verification
     for name, reason in summary.left_out.items():
-        _say(f"no {name}: {reason}")
+        say(f"no {name}: {reason}")
     if no_weights:
-        _say("the graphs alone, not verified: their weights belong into model.onnx.data, where each says")
+        say("the graphs alone, not verified: their weights belong into model.onnx.data, where each says")
     elif checked is None:
-        _say("not verified: --no-verify")
+        say("not verified: --no-verify")
     else:
-        _say(
+        say(
             f"verified on {checked.runtime}: {checked.values:,} values against PyTorch float32, "
             f"largest difference {checked.difference:.1e} (allowed {checked.tolerance:.1e})"
         )
         for measures in checked.measures:
-            _say(f"beside PyTorch float32, {measures}")
+            say(f"beside PyTorch float32, {measures}")
         if checked.remark:
-            _say(checked.remark)
+            say(checked.remark)
     click.echo(f"wrote {out}")
-
-
-def _say(text: str) -> None:
-    """A sentence, in lines that fit."""
-    width = min(shutil.get_terminal_size().columns, 120)
-    click.echo(textwrap.fill(text, width, subsequent_indent="  ", break_on_hyphens=False))
 
 
 def _table(summary: ExportSummary) -> Table:

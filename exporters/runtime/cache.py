@@ -23,7 +23,7 @@ from onnx import TensorProto, helper
 
 from archspec.errors import ArchspecError
 
-from .device import PROVIDERS
+from .device import PROVIDERS, run
 
 Value = Any  # onnxruntime.OrtValue; the package has no types
 Binding = Any  # onnxruntime.IOBinding
@@ -186,7 +186,7 @@ def moved(
     binding.bind_cpu_input("start", np.array([start], np.int64))
     binding.bind_cpu_input("pads", np.array([front, back], np.int64))
     binding.bind_output("y", *(into or (port.device,)))
-    session.run_with_iobinding(binding)
+    run(session, binding)
     return binding.get_outputs()[0]
 
 

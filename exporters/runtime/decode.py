@@ -12,18 +12,12 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from archspec.errors import ArchspecError
-
-from .cache import ELEMENTS, Buffer, Growing, Value, place, ports
-from .device import ORT_ERRORS
+from .cache import ELEMENTS, GROWTH, Buffer, Growing, Value, place, ports
+from .device import run
 from .replay import Replay, unrecorded
 
 Array = NDArray[Any]
 Integers = NDArray[np.int64]
-
-
-class RunError(ArchspecError):
-    """ONNX Runtime could not compute a step: out of memory, or numbers that the graph does not take."""
 
 
 def host(array: Array) -> Value:
@@ -40,15 +34,8 @@ def run_bound(
         binding.bind_ortvalue_input(name, value)
     for name, device in outputs.items():
         binding.bind_output(name, device)
-    _run(session, binding)
+    run(session, binding)
     return dict(zip(outputs, binding.get_outputs(), strict=True))
-
-
-def _run(session: onnxruntime.InferenceSession, binding: Any, options: onnxruntime.RunOptions | None = None) -> None:
-    try:
-        session.run_with_iobinding(binding, options)
-    except ORT_ERRORS as error:
-        raise RunError(f"ONNX Runtime failed: {str(error).splitlines()[0]}") from error
 
 
 class Decoding:
@@ -114,18 +101,16 @@ class Decoding:
 
     def _replayed(self, ids: Integers) -> Array:
         if self._replay is None:
-            self._replay = Replay(self._session, self._device, len(ids), self._buffers, self._fixed)
-        try:
-            return self._replay.step(ids, self._mask)
-        except ORT_ERRORS as error:
-            raise RunError(f"ONNX Runtime failed: {str(error).splitlines()[0]}") from error
+            self._replay = Replay(self._session, self._device, len(ids), self._buffers, self._fixed, self._room)
+        return self._replay.step(ids, self._mask)
 
     def _grow(self, columns: int) -> None:
         self._replay = None  # buffers move
         for buffer in self._buffers:
             if buffer.reach(columns):
                 buffer.bind(self._binding)
-        self._room = min((b.rows for b in self._buffers if not b.port.window), default=columns)
+        # windows take any number of columns: then as many as a buffer would have grown to, so that a recording lasts
+        self._room = min((b.rows for b in self._buffers if not b.port.window), default=GROWTH * columns)
 
     def retire(self, rows: Sequence[int]) -> None:
         """Make these rows padding from end to end: whatever they are fed from now on, no position of theirs grows."""
@@ -178,7 +163,7 @@ class Decoding:
             binding.bind_cpu_input(
                 "token_type_ids", np.zeros_like(ids) if types is None else np.ascontiguousarray(types)
             )
-        _run(self._session, binding, self._options)
+        run(self._session, binding, self._options)
 
     def _given(self, binding: Any) -> list[Value]:
         """What the growing caches have become. Outputs come in the order in which they were first bound."""

@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as ort
 
-from archspec.errors import DeviceError, UsageError
+from archspec.errors import ArchspecError, DeviceError, UsageError
 
 from .cuda import cuda_major, driver, missing_libraries, preload
 from .folder import FolderError
@@ -59,6 +59,27 @@ _HEAVY = ("MatMul", "Gemm", "Attention", "GroupQueryAttention", "MultiHeadAttent
 _SETTINGS: Mapping[str, dict[str, str]] = {CUDA: {"use_tf32": "0"}}
 
 _WARNING, _FATAL = 2, 4
+
+
+class RunError(ArchspecError):
+    """ONNX Runtime could not compute a call: out of memory, or numbers that the graph does not take."""
+
+
+def run(session: onnxruntime.InferenceSession, binding: Any, options: onnxruntime.RunOptions | None = None) -> None:
+    """Run what is bound. Raises RunError."""
+    try:
+        session.run_with_iobinding(binding, options)
+    except ORT_ERRORS as error:
+        raise RunError(f"ONNX Runtime failed: {str(error).splitlines()[0]}") from error
+
+
+def demand_threads(threads: int | None) -> None:
+    """Raises UsageError for a number of threads that this machine does not have."""
+    cores = os.cpu_count() or 1
+    if threads is not None and threads < 1:
+        raise UsageError(f"{threads} threads cannot run anything", "threads must be at least 1")
+    if threads is not None and threads > cores:
+        raise UsageError(f"{threads} threads are more than this machine's {cores} cores", f"say at most {cores}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +197,7 @@ def open_session(
     """
     if device not in get_args(Device):
         raise UsageError(f"there is no device {device!r}", "say auto, cpu or cuda")
-    if threads is not None and threads < 1:
-        raise UsageError(f"{threads} threads cannot run anything", "threads must be at least 1")
-    cores = os.cpu_count() or 1
-    if threads is not None and threads > cores:
-        raise UsageError(f"{threads} threads are more than this machine's {cores} cores", f"say at most {cores}")
+    demand_threads(threads)
     if device == "cpu" and not cuda_graph:
         return _open(path, [CPU], threads, "asked for", profile)
     state = cuda()

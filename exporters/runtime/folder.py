@@ -11,6 +11,7 @@ from typing import Any
 from archspec.compiler.compile import compile_spec
 from archspec.errors import ArchspecError
 from archspec.language.model import Spec
+from archspec.ops.head import LmHead
 from archspec.ops.model import Form, Model
 
 MANIFEST, SPEC = "archspec.json", "spec.yaml"
@@ -41,6 +42,11 @@ class ExportFolder:
     def cached(self) -> bool:
         """Is there a graph that steps through a text?"""
         return "cached" in self.graphs
+
+    @property
+    def generates(self) -> bool:
+        """Does it continue texts? A decoder, alone or beside an encoder, with an lm head does."""
+        return self.cached and isinstance(self.model.head, LmHead)
 
     @property
     def main(self) -> Path:

@@ -15,6 +15,7 @@ import onnxruntime
 from numpy.typing import NDArray
 
 from .cache import ELEMENTS, Buffer, Value
+from .device import run
 
 #: ONNX Runtime's name for which recording a run belongs to; -1 is none.
 GRAPH = "gpu_graph_id"
@@ -44,11 +45,12 @@ class Replay:
         batch: int,
         buffers: Sequence[Buffer],
         fixed: Mapping[str, Value],
+        room: int,
     ) -> None:
         self._session, self._binding, self._number = session, session.io_binding(), next(_numbers)
         self._options = _options(self._number) if device == "cuda" else None
         #: Columns of the mask.
-        self.room = min((b.rows for b in buffers if not b.port.window), default=buffers[0].rows)
+        self.room = room
         output = session.get_outputs()[0]
         vocab = output.shape[-1]
         value = onnxruntime.OrtValue.ortvalue_from_numpy
@@ -67,7 +69,7 @@ class Replay:
         wide[:, : mask.shape[1]] = mask
         self._ids.update_inplace(np.ascontiguousarray(ids))
         self._mask.update_inplace(wide)
-        self._session.run_with_iobinding(self._binding, self._options)
+        run(self._session, self._binding, self._options)
         logits: NDArray[Any] = self._logits.numpy()
         return logits
 

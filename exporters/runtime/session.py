@@ -193,7 +193,7 @@ class Runtime:
     @property
     def generates(self) -> bool:
         """Does it continue texts? A decoder, alone or beside an encoder, with an lm head does."""
-        return self.folder.cached and isinstance(self.folder.model.head, LmHead)
+        return self.folder.generates
 
     def room(self, prompt: int) -> int | None:
         """New tokens that the context leaves after a prompt of so many. None: the spec states no context."""

@@ -11,6 +11,7 @@ from typing import Any
 from tokenizers import Tokenizer
 
 from archspec.errors import ArchspecError
+from archspec.exporters.weights.special import token_text
 
 from .chat import ChatTemplate, ChatTemplateError, Message
 
@@ -33,12 +34,6 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise TextError(f"{path} holds no JSON object")
     return content
-
-
-def _token_text(value: Any) -> str | None:
-    """A special token is written as its text or as an object with `content`."""
-    text = value.get("content") if isinstance(value, dict) else value
-    return text if isinstance(text, str) else None
 
 
 def _tokenizer(path: Path) -> Tokenizer:
@@ -81,7 +76,7 @@ class Text:
 
     def special(self, name: str) -> int | None:
         """The id of a special token by its role: `bos_token`, `eos_token`, `pad_token`, `mask_token`... None: there is none."""
-        text = _token_text(self.config.get(name))
+        text = token_text(self.config.get(name))
         return None if text is None else self.tokenizer.token_to_id(text)
 
     @cached_property
@@ -127,7 +122,7 @@ class Text:
             raise ChatTemplateError(
                 "this tokenizer has no chat template", "give a plain prompt instead of a conversation"
             )
-        tokens = {k: _token_text(v) for k, v in self.config.items() if k.endswith("_token")}
+        tokens = {k: token_text(v) for k, v in self.config.items() if k.endswith("_token")}
         return ChatTemplate(source, {k: v for k, v in tokens.items() if v is not None})
 
     def encode_chat(self, messages: Sequence[Message]) -> list[int]:
