@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from emission import SPEC
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -41,19 +42,7 @@ decoder: {layers: 12, attention: {heads: 12, bias: true}, ffn: {kind: mlp, width
 head: {tied: true}
 dropout: {embedding: 0.1, attention: 0.1, residual: 0.1}
 """,
-    "llama": """
-archspec: 1
-name: llama
-vocab_size: 32000
-context_length: 2048
-d_model: 768
-norm: {kind: rmsnorm}
-decoder:
-  layers: 12
-  attention: {heads: 12, kv_heads: 4, position: rope}
-  ffn: {kind: gated, width: 2048, activation: silu}
-head: {tied: true}
-""",
+    "llama": SPEC,
 }
 CONFIGS: dict[str, dict[str, object]] = {
     "gpt2": {},

@@ -10,7 +10,6 @@ from typing import Any
 from archspec.errors import UsageError
 from archspec.exporters.runtime.device import Device
 from archspec.exporters.runtime.folder import ExportFolder
-from archspec.ops.head import LmHead
 
 from .processes import Process
 from .turns import WARM, Limits, Plan, Progress, Turn, take_turns
@@ -80,7 +79,7 @@ def settle(folder: ExportFolder, contexts: Sequence[int] | None, batch: int, new
 
     Raises UsageError where the model has no room for it.
     """
-    generates = folder.cached and isinstance(folder.model.head, LmHead)
+    generates = folder.generates
     whole = folder.spec.context_length
     steps = new or (NEW if whole is None else max(1, min(NEW, whole // 4)))
     made = steps + WARM if generates else 0

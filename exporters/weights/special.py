@@ -38,7 +38,7 @@ def special_tokens(folder: Path, origin: Mapping[str, Any]) -> SpecialTokens:
     """
     ids = special_ids(origin) | special_ids(generation_config(folder))
     config = _read(folder / "special_tokens_map.json") | _read(folder / "tokenizer_config.json")
-    texts = {name: _text(config.get(name)) for name in ("bos_token", "eos_token", "pad_token")}
+    texts = {name: token_text(config.get(name)) for name in ("bos_token", "eos_token", "pad_token")}
     named = _ids_of(folder / "tokenizer.json", {text for text in texts.values() if text})
     own = {name: named.get(text or "") for name, text in texts.items()}
     ends = ids.get("eos_token_id", [])
@@ -70,7 +70,7 @@ def _read(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _text(token: Any) -> str | None:
+def token_text(token: Any) -> str | None:
     """A special token is written as its text or as an object with `content`."""
     text = token.get("content") if isinstance(token, dict) else token
     return text if isinstance(text, str) else None
