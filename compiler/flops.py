@@ -40,7 +40,8 @@ class Flops:
     """Polynomials by component. `at` makes them numbers.
 
     Letters: B, T, P, M as in `Lengths`; `first` is 1 on the first call of a request (P = 0) and 0 after it, for what is
-    computed once: the encoder, and the keys and values of cross attention; `pairs…` are the pairs a mask lets through.
+    computed once: the encoder, and the keys and values of cross attention; `pairs…` are the pairs a mask lets through;
+    `step…` is 1 in a call of a few tokens after a past, `whole…` in any other, for what the two compute in different ways.
     """
 
     def __init__(self) -> None:
@@ -49,11 +50,17 @@ class Flops:
         #: Elements that pass through what is not counted, by kind.
         self.uncounted: dict[str, Poly] = defaultdict(Poly)
         self.masks: dict[str, Mask] = {}
+        #: New tokens that a step may have (None: any number), and whether the name is that of a step.
+        self.calls: dict[str, tuple[int | None, bool]] = {}
 
     def value(self, lengths: Lengths) -> Callable[[str], int]:
         """What each name of the polynomials is."""
         letters = {"B": lengths.batch, "T": lengths.length, "P": lengths.past, "M": lengths.source}
         letters["first"] = int(lengths.past == 0)
+
+        for name, (most, step) in self.calls.items():
+            few = lengths.past > 0 and (most is None or lengths.length <= most)
+            letters[name] = int(few == step)
 
         def value(name: str) -> int:
             if name not in letters:
@@ -111,6 +118,20 @@ class Counter:
         with self.booked(self.component or w.component):
             self.product(*x, out)
         return (*x[:-1], out)
+
+    def by_head(self, x: Shape, w: LeafRef, heads: int) -> Shape:
+        return self.each_head(x, w, heads, w.leaf.inp, w.leaf.out // heads)  # type: ignore[union-attr]
+
+    def back_by_head(self, x: Shape, w: LeafRef, heads: int) -> Shape:
+        return self.each_head(x, w, heads, w.leaf.out // heads, w.leaf.inp)  # type: ignore[union-attr]
+
+    def each_head(self, x: Shape, w: LeafRef, heads: int, inp: int, out: int) -> Shape:
+        b, h, t, c = x
+        assert h in (1, heads), (x, w)
+        assert c == inp, (x, w)
+        with self.booked(self.component or w.component):
+            self.product(b, heads, t, inp, out)
+        return b, heads, t, out
 
     def embedding(self, ids: Shape, w: LeafRef, offset: int = 0) -> Shape:
         return (*ids, w.leaf.width)  # type: ignore[union-attr]
@@ -245,6 +266,15 @@ class Counter:
     def once(self, slots: Sequence[Any], make: Callable[[], Sequence[Shape]]) -> Sequence[Shape]:
         with self.multiplied(FIRST):
             return make()
+
+    def stepping(self, most: int | None, step: Callable[[], Shape], whole: Callable[[], Shape]) -> Shape:
+        limit = "" if most is None else f"[{most}]"
+        self.flops.calls |= {f"step{limit}": (most, True), f"whole{limit}": (most, False)}
+        with self.multiplied(Poly.var(f"step{limit}")):
+            y = step()
+        with self.multiplied(Poly.var(f"whole{limit}")):
+            assert whole() == y
+        return y
 
     # ---- experts
 

@@ -116,6 +116,14 @@ class Saved(Counter):
         self.keep(x)
         return Held(super().linear(x, w))
 
+    def by_head(self, x: Shape, w: LeafRef, heads: int) -> Shape:
+        self.keep(x)
+        return Held(super().by_head(x, w, heads))
+
+    def back_by_head(self, x: Shape, w: LeafRef, heads: int) -> Shape:
+        self.keep(x)
+        return Held(super().back_by_head(x, w, heads))
+
     def embedding(self, ids: Shape, w: LeafRef, offset: int = 0) -> Shape:
         return Held(super().embedding(ids, w, offset))
 
@@ -241,6 +249,9 @@ class Saved(Counter):
 
     def once(self, slots: Sequence[Any], make: Callable[[], Sequence[Shape]]) -> Sequence[Shape]:
         return make()
+
+    def stepping(self, most: int | None, step: Callable[[], Shape], whole: Callable[[], Shape]) -> Shape:
+        return whole()
 
     # ---- experts
 

@@ -105,6 +105,9 @@ def _explained(c: Counts) -> Iterator[str]:
     yield letters + (
         f", M = {n.source:,} source tokens, first = {int(n.past == 0)} (1 while P = 0)" if n.source else ""
     )
+    for name, (most, step) in c.flops.calls.items():
+        few = "new tokens" if most is None else f"at most {most:,} new tokens"
+        yield f"{name} = {value(name)}: 1 in {f'a call of {few} after a past' if step else 'any other call'}, 0 otherwise"
     for name in c.flops.masks:
         yield f"{name} = {value(name):,} query-key pairs of a sequence"
     for kind, elements in c.uncounted.items():

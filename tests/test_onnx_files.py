@@ -19,15 +19,17 @@ from tiny import TINY, tiny
 from archspec.exporters.onnx.beside import Beside
 from archspec.exporters.onnx.emit import parts
 from archspec.exporters.onnx.export import export
+from archspec.exporters.onnx.questions import Case
 from archspec.exporters.onnx.sidecar import LARGE, LINE, PAGE, layout
-from archspec.exporters.onnx.verify import Case, Graph
+from archspec.exporters.onnx.verify import Graph
 from archspec.exporters.rows import matrix_rows
 from archspec.ops.base import walk
+from archspec.ops.latent import LatentAttention
 from archspec.ops.leaves import Linear
 from archspec.ops.moe import Moe
 
-#: What a graph costs beside its weights, in bytes: some of it once, some for each layer and for each expert.
-GRAPH, LAYER, EXPERT = 6_000, 10_000, 2_500
+#: What a graph costs beside its weights, in bytes: some of it once, some for each layer, expert and attention in two ways.
+GRAPH, LAYER, EXPERT, LATENT = 6_000, 10_000, 2_500, 4_000
 
 
 @pytest.mark.parametrize("name", TINY)
@@ -40,8 +42,10 @@ def test_bytes_are_four_times_the_parameters(name: str) -> None:
     assert sum(sizes) <= data < sum(sizes) + LINE * sum(stacked)
     layers = sum(len(s.layers) for s in e.model.stacks().values())
     experts = sum(op.experts for _, op, _ in walk(e.model) if isinstance(op, Moe))
+    latents = sum(isinstance(op, LatentAttention) for _, op, _ in walk(e.model))
+    beside = GRAPH + LAYER * layers + EXPERT * experts + LATENT * latents
     for file in parts(e.model).values():
-        assert (e.folder / file).stat().st_size < GRAPH + LAYER * layers + EXPERT * experts
+        assert (e.folder / file).stat().st_size < beside
 
 
 def test_large_tensors_start_on_pages() -> None:

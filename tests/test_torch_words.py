@@ -97,6 +97,18 @@ def test_a_norms_bias_for_each_head_needs_no_weight() -> None:
     )
 
 
+def test_each_head_by_its_own_rows_and_back() -> None:
+    t, w = run(1), torch.nn.Linear(5, 3 * 4, bias=False, dtype=torch.float64)
+    x, y = normal(2, 3, 6, 5), normal(2, 3, 7, 4, seed=1)
+    up, back = t.by_head(x, w, 3), t.back_by_head(y, w, 3)
+    for b in range(2):
+        for h in range(3):
+            rows = w.weight[4 * h : 4 * h + 4]  # 4 5
+            torch.testing.assert_close(up[b, h], x[b, h] @ rows.T, atol=1e-12, rtol=0)
+            torch.testing.assert_close(back[b, h], y[b, h] @ rows, atol=1e-12, rtol=0)
+    torch.testing.assert_close(y @ up.mT, back @ x.mT, atol=1e-12, rtol=0)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_constant_row_has_a_gradient(dtype: torch.dtype) -> None:
     """With y = x - mean and y / (|y| + eps), the derivative of y / eps at y = 0 remains: a projection over eps."""

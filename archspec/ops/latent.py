@@ -69,18 +69,41 @@ class LatentAttention(Op):
     def turned(self, t: Words[V], x: V) -> V:
         return t.rope(x, t.positions(self.scores.mask.keys), self.rope) if self.rope else x
 
+    @property
+    def step(self) -> int | None:
+        """New tokens after a past up to which attention on the latents themselves costs less than on keys and values made of them.
+
+        A pair costs 2R + r products a head there and N + r + C' here; bringing T tokens to the latents and back T · R (N + C'),
+        making keys and values S times as much: T < R (N + C') / (2R - N - C') where S is many. None: any number.
+        """
+        made = self.nope + self.v_head_dim
+        more = 2 * self.kv_rank - made
+        return self.kv_rank * made // more if more > 0 else None
+
+    def on_latents(self, t: Words[V], w: Scope, q_nope: V, q_rope: V, c: V, k_rope: V) -> V:
+        """B T H·C': q · (k_up c) is (k_upᵀ q) · c, and Σ a (v_up c) is v_up (Σ a c). One key head serves all; section 2.1.2."""
+        q = t.concat(t.back_by_head(q_nope, w.k_up, self.heads), q_rope)  # B H T R+r
+        y = t.attend(q, t.concat(c, k_rope), c, self.scores)  # B H T R
+        return t.merge_heads(t.by_head(y, w.v_up, self.heads))
+
+    def on_keys(self, t: Words[V], w: Scope, q_nope: V, q_rope: V, c: V, k_rope: V) -> V:
+        """B T H·C'"""
+        k = t.concat(t.by_head(c, w.k_up, self.heads), k_rope)  # B H S N+r
+        v = t.by_head(c, w.v_up, self.heads)  # B H S C'
+        return t.merge_heads(t.attend(t.concat(q_nope, q_rope), k, v, self.scores))
+
     def forward(self, t: Words[V], w: Scope, x: V) -> V:
         q = t.split_heads(self.queries(t, w, x), self.heads, self.nope + self.turning)  # B H T N+r
-        q_nope, q_rope = t.split(q, (self.nope, self.turning))
-        q = t.concat(q_nope, self.turned(t, q_rope))
         if self.temperature:
             q = t.temper(q, t.positions(self.scores.mask.keys), self.temperature)
+        q_nope, q_rope = t.split(q, (self.nope, self.turning))
+        q_rope = self.turned(t, q_rope)
         c = t.linear(x, w.kv_down)  # B T R
         c = t.split_heads(w.kv_norm(t, c) if self.kv_norm else c, 1, self.kv_rank)
         k_rope = self.turned(t, t.split_heads(t.linear(x, w.k_rope), 1, self.turning))  # B 1 T r
-        if self.cached:
-            c, k_rope = t.remember(c, w.latent), t.remember(k_rope, w.rope_key)  # B 1 S R, B 1 S r
-        c = t.merge_heads(c)  # B S R
-        k = t.concat(t.split_heads(t.linear(c, w.k_up), self.heads, self.nope), k_rope)  # B H S N+r
-        v = t.split_heads(t.linear(c, w.v_up), self.heads, self.v_head_dim)  # B H S C'
-        return t.linear(t.merge_heads(t.attend(q, k, v, self.scores)), w.o)
+        if not self.cached:
+            return t.linear(self.on_keys(t, w, q_nope, q_rope, c, k_rope), w.o)
+        c, k_rope = t.remember(c, w.latent), t.remember(k_rope, w.rope_key)  # B 1 S R, B 1 S r
+        given = q_nope, q_rope, c, k_rope
+        y = t.stepping(self.step, lambda: self.on_latents(t, w, *given), lambda: self.on_keys(t, w, *given))
+        return t.linear(y, w.o)

@@ -156,6 +156,14 @@ class Words(Protocol[V]):
         """... I, leaf (O I) -> ... O.  2·rows·I·O FLOPs"""
         ...
 
+    def by_head(self, x: V, w: Any, heads: int) -> V:
+        """B (H or 1) T I, leaf (H·O I) without bias -> B H T O: each head by its own rows of w.  2·B·H·T·I·O FLOPs"""
+        ...
+
+    def back_by_head(self, x: V, w: Any, heads: int) -> V:
+        """B H T O, leaf (H·O I) without bias -> B H T I: by their transpose. x · by_head(c) is back_by_head(x) · c"""
+        ...
+
     def embedding(self, ids: V, w: Any, offset: int = 0) -> V:
         """B T, leaf (rows D) -> B T D: row id + offset.  0 FLOPs"""
         ...
@@ -291,6 +299,13 @@ class Words(Protocol[V]):
 
     def once(self, slots: Sequence[Any], make: Callable[[], Sequence[V]]) -> Sequence[V]:
         """-> B K M C each: what `make` gives, computed on the first call of a request and kept in the slots"""
+        ...
+
+    def stepping(self, most: int | None, step: Callable[[], V], whole: Callable[[], V]) -> V:
+        """What `step` gives in a call that has a past and at most `most` new tokens (None: any number), else what `whole` gives.
+
+        Two ways to the same numbers, of which one is run and its FLOPs are counted.
+        """
         ...
 
     # ---- experts

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from archspec.ops.words import Scores
 
 from .graph import Builder
-from .heads import Heads, X, apart, merged
+from .heads import Heads, X, apart, gathered, is_apart
 
 
 def fused(
@@ -23,7 +23,7 @@ def fused(
     options: dict[str, Any] = {"scale": scores.scale}
     if scores.softcap:
         options["softcap"] = scores.softcap
-    if isinstance(q, Heads) and isinstance(k, Heads) and isinstance(v, Heads):
+    if isinstance(q, Heads) and isinstance(k, Heads) and isinstance(v, Heads) and not is_apart(g, k):
         ins = [q.packed, k.packed, v.packed]
         options |= {"q_num_heads": q.heads, "kv_num_heads": k.heads}
     else:
@@ -35,13 +35,21 @@ def fused(
     return Heads(out, q.heads) if isinstance(q, Heads) and "q_num_heads" in options else out, present
 
 
-def with_sinks(
-    g: Builder, q: Heads, k: ir.Value, v: ir.Value, kv_heads: int, added: ir.Value, scores: Scores, sinks: ir.Value
+def explicit(
+    g: Builder,
+    q: Heads,
+    k: ir.Value,
+    v: ir.Value,
+    kv_heads: int,
+    added: ir.Value,
+    scores: Scores,
+    why: str,
+    sinks: ir.Value | None = None,
 ) -> Heads:
-    """B H T C' where one more logit a head, `sinks` (H), has its share of the softmax and gives nothing."""
-    packed = merged(g, spelt_out(g, apart(g, q), q.heads, k, v, kv_heads, added, scores, sinks))
-    packed.metadata_props["archspec.attention"] = "explicit: sinks"
-    return Heads(packed, q.heads)
+    """B H T C' by nodes, for the reason `why`. sinks (H): one more logit a head, whose share of the softmax gives nothing."""
+    y = spelt_out(g, apart(g, q), q.heads, k, v, kv_heads, added, scores, sinks)
+    y.metadata_props["archspec.attention"] = f"explicit: {why}"
+    return gathered(g, y, q.heads)
 
 
 def spelt_out(

@@ -11,6 +11,7 @@ from archspec.ops.bind import Bound
 from archspec.ops.head import ClassifierHead, LmHead, NoHead, PoolerHead
 from archspec.ops.model import Model
 
+from .branches import branch
 from .graph import INT64, IR_VERSION, Builder, prune
 from .passes import fuse
 from .passes.fusion import Fusion
@@ -109,6 +110,7 @@ def emit(
             g.output(value, slot_name("present", slot), ["batch", slot.slot.heads, total, slot.slot.width])
     fusions: tuple[Fusion, ...] = fuse(run) if isinstance(run, OrtRun) else ()
     prune(g.graph, keep)
+    branch(g)
     in_order(g.graph)
     props = dict(metadata or {})
     emitted = ir.Model(g.graph, ir_version=IR_VERSION, producer_name="archspec", metadata_props=props)

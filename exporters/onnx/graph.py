@@ -37,6 +37,8 @@ class Builder:
         self.count = 0
         #: The node before which new ones are put; None: at the end.
         self.anchor: ir.Node | None = None
+        #: What `either` made.
+        self.choices: list[ir.Value] = []
         #: A value that passes have replaced -> what stands for it.
         self.swapped: dict[ir.Value, ir.Value] = {}
 
@@ -168,6 +170,12 @@ class Builder:
         """Numbers that are computed and stored, once for each name."""
         self.exact[name] = make
         return self.weight(name, shape, whole(make))
+
+    def either(self, condition: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
+        """a where the condition, a bool without an axis, holds; else b, of the same shape. See `branches`."""
+        y = self.op("Where", condition, a, b)
+        self.choices.append(y)
+        return y
 
     def swap(self, old: ir.Value, new: ir.Value) -> None:
         """`new` stands for `old` from now on: as an input of nodes, and as an output of the graph, whose name and type it takes."""

@@ -42,9 +42,21 @@ def packed(g: Builder, rows: ir.Value, heads: int) -> Heads:
     return Heads(g.op("Reshape", rows, g.const([0, 0, -1])), heads)
 
 
+def gathered(g: Builder, apart: ir.Value, heads: int) -> Heads:
+    """B H T C as it is, for words that need it apart; packed for the others, if there are any."""
+    made = packed(g, g.op("Transpose", apart, perm=[0, 2, 1, 3]), heads)
+    g.memo["apart", made] = apart
+    return made
+
+
 def like(g: Builder, x: X, y: ir.Value) -> X:
     """`y`, which was made from `rows(x)`, in the form of x."""
     return packed(g, y, x.heads) if isinstance(x, Heads) else y
+
+
+def is_apart(g: Builder, x: X) -> bool:
+    """Is it taken apart already, or never was packed?"""
+    return not isinstance(x, Heads) or ("apart", x) in g.memo
 
 
 def apart(g: Builder, x: X) -> ir.Value:
@@ -70,9 +82,14 @@ def split(g: Builder, x: X, widths: tuple[int, ...]) -> list[X]:
 
 
 def concat(g: Builder, a: X, b: X) -> Heads:
-    """B H T C, B (H or 1) T C' -> B H T C + C'."""
+    """B H T C, B (H or 1) T C' -> B H T C + C'; in the form that a has."""
     assert isinstance(a, Heads)
     assert isinstance(b, Heads)
+    if is_apart(g, a):
+        beside = apart(g, b)
+        if b.heads != a.heads:
+            beside = g.op("Expand", beside, g.const([1, a.heads, 1, 1]))
+        return gathered(g, g.op("Concat", apart(g, a), beside, axis=-1), a.heads)
     beside = rows(g, b)
     if b.heads != a.heads:
         beside = g.op("Expand", beside, g.const([1, 1, a.heads, 1]))

@@ -31,6 +31,17 @@ class Places:
         ids = self.g.input("input_ids", INT64, ["batch", "length"])
         return self.g.once("T", lambda: self.g.op("Shape", ids, start=1, end=2))
 
+    def stepping(self, most: int | None) -> ir.Value:
+        """Is there a past, and are there at most so many new tokens? A bool without an axis."""
+        g = self.g
+
+        def make() -> ir.Value:
+            new = g.op("Squeeze", self.length())
+            past = g.op("Less", new, g.op("Squeeze", g.op("Shape", self.mask("tokens"), start=1, end=2)))
+            return past if most is None else g.op("And", past, g.op("LessOrEqual", new, g.const(most)))
+
+        return g.once(("stepping", most), make)
+
     def columns(self, stream: Stream, count: Counting) -> ir.Value:
         """B S: where every column stands, past ones too; -1 before a row's first token."""
         g = self.g

@@ -74,18 +74,20 @@ class Stored:
         """A stored tensor, as it is stored."""
         return lambda start, stop: self.weights(path, start, stop)
 
-    def product(self, x: ir.Value, name: str, shape: tuple[int, int], read: Reader, small: bool) -> ir.Value:
+    def product(
+        self, x: ir.Value, name: str, shape: tuple[int, int], read: Reader, small: bool, *parts: str
+    ) -> ir.Value:
         """... I -> ... O: x times the weight `name` of this shape (I, O), of which `read` gives rows as (O, I).
 
-        small: the weight is in blocks.
+        small: the weight is in blocks. parts: the stored tensors it is made of, if not the one of its name.
         """
         if small:
-            return self.small_product(x, self.matrix(name, shape[1], shape[0], read))
+            return self.small_product(x, self.matrix(name, shape[1], shape[0], read, *parts))
         return self.g.op("MatMul", x, self.g.weight(name, shape, read, turned=True))
 
-    def matrix(self, name: str, out: int, inp: int, read: Reader, stack: str | None = None) -> Matrix:
+    def matrix(self, name: str, out: int, inp: int, read: Reader, *parts: str) -> Matrix:
         assert self.storage.precision.blocks is not None
-        return Matrix(name, out, inp, read, self.storage.precision.blocks, stack or name)
+        return Matrix(name, out, inp, read, self.storage.precision.blocks, parts or (name,))
 
     def small_product(self, x: ir.Value, matrix: Matrix) -> ir.Value:
         y = blockwise.product(self.g, x, matrix)
@@ -103,7 +105,8 @@ class Stored:
         small = products[0].raw in self.small_products
         for p in products:
             self.small_products.pop(p.raw, None)  # nothing reads it any longer
-        y = self.product(products[0].x, f"{name}.weight", (products[0].inp, out), weight, small)
+        parts = [p.weight for p in products]
+        y = self.product(products[0].x, f"{name}.weight", (products[0].inp, out), weight, small, *parts)
         if not any(p.bias for p in products):
             return y
         return self.g.op("Add", y, self.g.weight(f"{name}.bias", (out,), whole(bias)))
@@ -127,7 +130,7 @@ class Stored:
 
         def one(expert: int) -> Matrix:
             first = expert * out
-            return self.matrix(f"{name}.{expert}", out, inp, lambda a, b: read(first + a, first + b), stack=name)
+            return self.matrix(f"{name}.{expert}", out, inp, lambda a, b: read(first + a, first + b), name)
 
         def make() -> list[Matrix]:
             matrices = [one(e) for e in range(experts)]

@@ -64,7 +64,7 @@ def widen(graph: ir.Graph, exact: Exact) -> None:
     for port in (*graph.inputs, *graph.outputs):
         if port.dtype in HALVES:
             port.dtype = FLOAT
-    for node in graph:
+    for node in graph.all_nodes():
         to = node.attributes.get("to")
         if to is not None and to.as_int() in HALVES and node.op_type == "Cast":
             node.attributes["to"] = ir.AttrInt64("to", FLOAT.value)

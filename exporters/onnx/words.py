@@ -13,10 +13,9 @@ from typing import Literal
 import onnx_ir as ir
 
 from archspec.ops.bind import Bound, LeafRef, SlotRef
-from archspec.ops.leaves import Linear, Stream, Table, Vector
+from archspec.ops.leaves import Linear, Stream, Table
 from archspec.ops.model import Model
 from archspec.ops.words import (
-    Activation,
     Alibi,
     Buckets,
     Counting,
@@ -30,13 +29,12 @@ from archspec.ops.words import (
     Words,
 )  # fmt: skip
 
-from . import attention, biases, experts, heads, norms, rotations
-from .activations import activated, blended, xielu
+from . import attention, biases, experts, rotations
 from .graph import INT64, Builder
-from .heads import Heads, X, apart, plain
+from .heads import Heads, X, apart, gathered, plain
 from .places import Places, allowed
+from .pointwise import Pointwise
 from .precision import Storage
-from .stored import Stored
 from .weights import Weights
 
 Part = Literal["cached", "logits", "encoder"]
@@ -56,7 +54,7 @@ class Attended:
     y: X
 
 
-class OnnxRun(Stored, Words[X]):
+class OnnxRun(Pointwise, Words[X]):
     """One walk over a model's bodies, which leaves a graph.
 
     `weights` gives a stored tensor by its path, as it is stored: (out, in) for a linear. `part` says what the graph is for:
@@ -92,86 +90,6 @@ class OnnxRun(Stored, Words[X]):
         self.turned: dict[X, tuple[Heads, Rope]] = {}
         #: Values whose keys stand on another stream than the queries that look at them.
         self.crossed: set[X] = set()
-
-    # ---- norms
-
-    def rms_norm(self, x: X, w: LeafRef | None, eps: float, shift: float) -> X:
-        return norms.rms_norm(self.g, x, self.norm_vector(w, shift), eps)
-
-    def layer_norm(self, x: X, w: LeafRef | None, b: LeafRef | None, eps: float, shift: float, outside: bool) -> X:
-        return norms.layer_norm(self.g, x, self.norm_vector(w, shift), self.norm_vector(b), eps, outside)
-
-    def l2_norm(self, x: X, eps: float) -> X:
-        return norms.l2_norm(self.g, x, eps)
-
-    # ---- shape
-
-    def split_heads(self, x: X, heads: int, width: int) -> Heads:
-        return Heads(plain(x), heads)
-
-    def merge_heads(self, x: X) -> ir.Value:
-        return heads.merged(self.g, x)
-
-    def split(self, x: X, widths: tuple[int, ...]) -> Sequence[X]:
-        return heads.split(self.g, x, widths)
-
-    def concat(self, a: X, b: X) -> Heads:
-        return heads.concat(self.g, a, b)
-
-    # ---- elementwise
-
-    def add(self, a: X, b: X) -> ir.Value:
-        return self.g.op("Add", plain(a), plain(b))
-
-    def mul(self, a: X, b: X) -> ir.Value:
-        return self.g.op("Mul", plain(a), plain(b))
-
-    def mul_heads(self, x: X, g: X) -> X:
-        each = self.g.op("Unsqueeze", plain(g), self.g.const([3]))  # B T H 1
-        if isinstance(x, Heads):
-            return heads.like(self.g, x, self.g.op("Mul", heads.rows(self.g, x), each))
-        return self.g.op("Mul", x, self.g.op("Transpose", each, perm=[0, 2, 1, 3]))
-
-    def add_heads(self, x: X, w: LeafRef) -> ir.Value:
-        assert isinstance(w.leaf, Vector)
-        (h,) = w.leaf.shape
-        apart = self.g.op("Reshape", plain(x), self.g.const([0, 0, h, -1]))  # B T H C
-        y = self.g.op("Add", apart, self.vector(w.path, (h, 1)))
-        return self.g.op("Reshape", y, self.g.const([0, 0, -1]))
-
-    def weigh(self, x: X, w: LeafRef, shift: float) -> X:
-        by = self.norm_vector(w, shift)
-        assert by is not None
-        return heads.like(self.g, x, self.g.op("Mul", heads.rows(self.g, x), by))
-
-    def blend(self, x: X, f: X, w: LeafRef, temperature: float, floor: float) -> ir.Value:
-        assert isinstance(w.leaf, Vector)
-        at = self.g.op("Div", self.vector(w.path, w.leaf.shape), self.g.number(temperature))
-        return blended(self.g, plain(x), plain(f), at, floor)
-
-    def scale(self, x: X, by: float) -> ir.Value:
-        return self.g.op("Mul", plain(x), self.g.number(by))
-
-    def shift(self, x: X, by: float) -> ir.Value:
-        return self.g.op("Add", plain(x), self.g.number(by))
-
-    def clamp(self, x: X, low: float | None, high: float | None) -> ir.Value:
-        bounds = (self.g.number(b) if b is not None else None for b in (low, high))
-        return self.g.op("Clip", plain(x), *bounds)
-
-    def softcap(self, x: X, cap: float) -> ir.Value:
-        bound = self.g.number(cap)
-        return self.g.op("Mul", self.g.op("Tanh", self.g.op("Div", plain(x), bound)), bound)
-
-    def activate(self, x: X, kind: Activation) -> ir.Value:
-        return activated(self.g, plain(x), kind)
-
-    def xielu(self, x: X, positive: LeafRef, negative: LeafRef) -> ir.Value:
-        p, n = (self.vector(w.path, (1,)) for w in (positive, negative))
-        return xielu(self.g, plain(x), p, n)
-
-    def dropout(self, x: X, p: float) -> X:
-        return x
 
     # ---- positions
 
@@ -265,17 +183,25 @@ class OnnxRun(Stored, Words[X]):
         past = [self.past(slot) for slot in slots]
         see = self.mask(scores.mask, "tokens" if k in self.crossed else scores.mask.keys)
         bias = self.bias(see, scores, table)
-        if sinks is not None:
+        if why := self.unfused(q, k, slots, sinks):
             assert isinstance(q, Heads)
             assert isinstance(k, Heads)
             keys, values = (self.extended(x, slot) for x, slot in zip((k, v), slots or (None, None), strict=True))
             added = biases.biased(g, see, g.number(0.0) if bias is None else bias)
-            logits = self.vector(sinks.path, (q.heads,))
-            return attention.with_sinks(g, q, keys, values, k.heads, added, scores, logits)
+            logits = None if sinks is None else self.vector(sinks.path, (q.heads,))
+            return attention.explicit(g, q, keys, values, k.heads, added, scores, why, logits)
         seen = see if bias is None else biases.biased(g, see, bias)
         out, present = attention.fused(g, q, k, v, seen, scores, past)
         self.present |= dict(zip(slots, present, strict=True))
         return out
+
+    def unfused(self, q: X, k: X, slots: Sequence[SlotRef], sinks: LeafRef | None) -> str | None:
+        """Why an attention is no node of its own."""
+        if sinks is not None:
+            return "sinks"
+        kept = self.part == "cached" and not slots and k not in self.crossed
+        one = isinstance(q, Heads) and isinstance(k, Heads) and k.heads == 1 < q.heads
+        return "one key head for all" if kept and one else None  # `Attention` would read it once for each of them
 
     def extended(self, x: X, slot: SlotRef | None) -> ir.Value:
         """B K S C: what the slot holds before x, which it holds from now on."""
@@ -287,8 +213,7 @@ class OnnxRun(Stored, Words[X]):
     def remember(self, x: X, slot: SlotRef) -> X:
         if self.part != "cached":
             return x
-        rows = self.extended(x, slot)
-        return rows if slot.slot.heads > 1 else Heads(self.g.op("Squeeze", rows, self.g.const([1])), 1)
+        return gathered(self.g, self.extended(x, slot), slot.slot.heads)
 
     def once(self, slots: Sequence[SlotRef], make: Callable[[], Sequence[X]]) -> Sequence[X]:
         crossed = self.part == "cached"
@@ -297,6 +222,14 @@ class OnnxRun(Stored, Words[X]):
             self.kept |= {slot: apart(self.g, x) for slot, x in zip(slots, made, strict=True)}
         self.crossed |= set(made)
         return made
+
+    def stepping(self, most: int | None, step: Callable[[], X], whole: Callable[[], X]) -> X:
+        if self.part != "cached":
+            return whole()
+        known = len(self.attended)
+        few = plain(step())
+        del self.attended[known:]  # an attention is one, however it is computed
+        return self.g.either(self.places.stepping(most), few, plain(whole()))
 
     # ---- experts
 

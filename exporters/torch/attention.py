@@ -77,9 +77,9 @@ def spelt_out(
     see: B 1 T S bool, or B H T S to be added. sinks: H.
     """
     (b, h, t, c), kv = q.shape, k.shape[1]
-    if t == 1:
-        q = q.reshape(b, kv, h // kv, c)  # the queries of one key head are rows of one product
-    elif h != kv:
+    if t == 1 or not torch.compiler.is_compiling():
+        q = q.reshape(b, kv, h // kv * t, c)  # the queries of one key head are rows of one product
+    elif h != kv:  # a traced length, which may stand for any other, is left an axis of its own
         k, v = k.repeat_interleave(h // kv, 1), v.repeat_interleave(h // kv, 1)
     s = full(q) @ full(k).transpose(2, 3) * scores.scale
     if scores.softcap is not None:

@@ -80,6 +80,15 @@ class TorchRun:
     def linear(self, x: Tensor, w: nn.Linear | StackedLinear) -> Tensor:
         return w(x) if self.group is None else w(x, self.group)  # type: ignore[no-any-return]
 
+    def by_head(self, x: Tensor, w: nn.Linear, heads: int) -> Tensor:
+        if x.shape[1] == 1:  # an ordinary linear
+            y = self.linear(x.squeeze(1), w)
+            return self.split_heads(y, heads, w.out_features // heads)
+        return torch.einsum("bhti,hoi->bhto", x, torch.unflatten(matrix(w), 0, (x.shape[1], -1)))
+
+    def back_by_head(self, x: Tensor, w: nn.Linear, heads: int) -> Tensor:
+        return torch.einsum("bhto,hoi->bhti", x, torch.unflatten(matrix(w), 0, (x.shape[1], -1)))
+
     def embedding(self, ids: Tensor, w: nn.Embedding, offset: int = 0) -> Tensor:
         return w(ids + offset if offset else ids)  # type: ignore[no-any-return]
 
@@ -205,14 +214,15 @@ class TorchRun:
             k, v = self.remember(k, cache[0]), self.remember(v, cache[1])
         p = scores.dropout if self.training else 0.0
         see: Tensor | None
+        grouped = q.shape[1] != k.shape[1]
         explicit = scores.softcap is not None or sinks is not None  # no fused kernel bends scores
+        explicit |= grouped and k.shape[3] != v.shape[3]  # or shares keys beside values of another width
         if scores.bias is not None:
             see, causal = self.biased(scores, table, full(q).dtype if explicit else q.dtype), False
         else:
             see, causal = self.seen(scores.mask, explicit)
         if explicit:
             return spelt_out(q, k, v, see, scores, sinks, p)
-        grouped = q.shape[1] != k.shape[1]
         return F.scaled_dot_product_attention(q, k, v, see, p, causal, scale=scores.scale, enable_gqa=grouped)
 
     def seen(self, mask: Mask, explicit: bool = False) -> tuple[Tensor | None, bool]:
@@ -249,6 +259,11 @@ class TorchRun:
 
     def once(self, slots: Sequence[SlotRef], make: Callable[[], Sequence[Tensor]]) -> Sequence[Tensor]:
         return make() if self.cache is None else self.cache.once(slots, make)
+
+    def stepping(self, most: int | None, step: Callable[[], Tensor], whole: Callable[[], Tensor]) -> Tensor:
+        at = self.places["tokens"]
+        past = self.cache is not None and not (isinstance(at.past, int) and at.past == 0)
+        return step() if past and (most is None or at.length <= most) else whole()
 
     # ---- experts
 
@@ -292,6 +307,13 @@ class TorchRun:
         for layer in layers:
             x = layer(self, x, *shared)
         return x
+
+
+def matrix(w: nn.Linear) -> Tensor:
+    """O I: a linear's weight. What stands in its place (an adapter, integers in blocks) is asked what it makes of a unit matrix."""
+    if type(w) is nn.Linear and type(w.weight) in (nn.Parameter, Tensor):
+        return w.weight
+    return w(torch.eye(w.in_features, dtype=w.weight.dtype, device=w.weight.device)).T  # type: ignore[no-any-return]
 
 
 def _affine(y: Tensor, w: Tensor | None, b: Tensor | None, shift: float) -> Tensor:

@@ -10,17 +10,15 @@ from collections.abc import Callable
 
 from .fusion import Fusion
 from .grouped_query import fuse_attention
-from .latent import absorb_latents
 from .mixture import report_mixtures
 from .nbits import fuse_lookups, fuse_products
 from .packed import pack_products
 from .run import OrtRun
 from .skip_norm import fuse_skip_norms
 
-#: In this order: a product is packed, or takes another form, before what reads it is fused.
+#: In this order: a product is packed before what reads it is fused.
 PASSES: tuple[Callable[[OrtRun], Fusion | None], ...] = (
     pack_products,
-    absorb_latents,
     fuse_products,
     fuse_lookups,
     fuse_attention,
