@@ -44,6 +44,7 @@ build/optimum/bin/python:
 bench: setup $(OPTIMUM_PYTHON)  ## every benchmark, into docs/performance.md: half an hour on two quiet cores
 	$(BIN)/python benchmarks/emission.py --write
 	$(BIN)/python benchmarks/export_time.py --write
+	$(BIN)/python benchmarks/big_export.py --write
 	$(BIN)/python benchmarks/ort_vs_genai.py --write
 	$(BIN)/python benchmarks/ort_vs_optimum.py --python $(OPTIMUM_PYTHON) --write
 	$(BIN)/python benchmarks/bench.py --write

@@ -17,8 +17,8 @@ from archspec.exporters.onnx.blockwise import packed
 from archspec.exporters.onnx.emit import Target, emit
 from archspec.exporters.onnx.export import ExportSummary, export
 from archspec.exporters.onnx.precision import Precision, precision
+from archspec.exporters.onnx.questions import Case, fitting, request
 from archspec.exporters.onnx.twin import twin
-from archspec.exporters.onnx.verify import Case, fitting, request
 
 ROOM = 64
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 import torch
-from onnx_cases import random_module, stored
+from onnx_cases import random_module, stored, verified
 from tiny import TINY, tiny
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -18,6 +19,7 @@ from tokenizers.pre_tokenizers import Whitespace
 
 from archspec.cli.main import cli
 from archspec.errors import BudgetError, UsageError, VerificationError, WeightsError
+from archspec.exporters.onnx.answers import loaded
 from archspec.exporters.onnx.beside import Beside
 from archspec.exporters.onnx.emit import Target, emit, parts
 from archspec.exporters.onnx.export import ExportSummary, export
@@ -28,9 +30,10 @@ from archspec.exporters.onnx.quantise import dequantise_rows, quantise_rows
 from archspec.exporters.onnx.rounded import rounded
 from archspec.exporters.onnx.trial import NO_BFLOAT16
 from archspec.exporters.onnx.twin import Exact
-from archspec.exporters.onnx.verify import loaded, verify
 from archspec.exporters.onnx.words import Part
 from archspec.exporters.runtime.device import cuda
+from archspec.exporters.torch.module import Transformer
+from archspec.ops.model import Model
 
 #: Whatever it costs: tiny random models are no measure of that.
 ANY = 1e9
@@ -134,7 +137,34 @@ def test_what_is_not_a_number_has_no_code(wrong: float) -> None:
     with pytest.raises(
         WeightsError, match=r"here.weight holds numbers that no block of integers stands for.*\n.*--keep here"
     ):
-        quantise_rows(w, Blocks(4, 32), name="here.weight")
+        quantise_rows(w, Blocks(4, 32), names=["here.weight"])
+
+
+@pytest.mark.parametrize("target", ["onnx", "ort"])
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("gpt2", "decoder.layers.1.attention.k.weight"),
+        ("experts", "decoder.layers.0.ffn.expert.up.weight"),
+        ("moe", "decoder.layers.1.ffn.expert.up.weight"),
+    ],
+)
+def test_whoever_keeps_what_is_named_can_go_on(name: str, path: str, target: Target, tmp_path: Path) -> None:
+    """Also where several tensors have become one: queries, keys and values, a gate and what it opens for."""
+    model = tiny(name, "d_model=64")
+    module = random_module(model)
+    with torch.no_grad():
+        module.tensor(path)[..., 3] = torch.inf
+    with pytest.raises(WeightsError, match="holds numbers") as raised:
+        written(model, module, tmp_path / "a", target)
+    kept = tuple(re.findall(r"--keep (\S+)", str(raised.value)))
+    assert path.removesuffix(".weight") in kept
+    written(model, module, tmp_path / "b", target, *kept)
+
+
+def written(model: Model, module: Transformer, out: Path, target: Target, *keep: str) -> None:
+    what = precision("int4", block=16, keep=keep)
+    export(model, stored(module), "x: 1\n", out, verify=False, precision=what, target=target)
 
 
 # ---------------------------------------------------------------------------------------------------- which, and how many
@@ -240,13 +270,13 @@ def test_a_wrong_graph_does_not_hide_behind_coarse_weights(tmp_path: Path) -> No
     exported("gpt2", tmp_path / "out", what)
     coarse = loaded(model, rounded(model, stored(random_module(model)), storage(model, what)))
     twins: dict[Part, Exact] = {part: {} for part in parts(model)}
-    verify(tmp_path / "out", model, coarse, twins=twins)
+    verified(tmp_path / "out", model, coarse, twins=twins)
     proto = onnx.load(tmp_path / "out/logits.onnx", load_external_data=False)
     node = next(n for n in proto.graph.node if n.op_type == "Attention")
     next(a for a in node.attribute if a.name == "scale").f *= 1.02
     onnx.save(proto, tmp_path / "out/logits.onnx")
     with pytest.raises(VerificationError, match=r"logits\.onnx: ONNX Runtime differs from PyTorch"):
-        verify(tmp_path / "out", model, coarse, twins=twins)
+        verified(tmp_path / "out", model, coarse, twins=twins)
 
 
 @pytest.mark.parametrize("norm", ["rmsnorm", "layernorm", "{kind: layernorm, eps_outside: true}"])
@@ -283,10 +313,11 @@ def test_finer_blocks_cost_less(tmp_path: Path) -> None:
 
 
 def test_a_budget_is_kept_or_nothing_is_left(tmp_path: Path) -> None:
-    with pytest.raises(
-        BudgetError, match=r"int4 in symmetric blocks of 16.*allowed are 1e-05\.\n.*try --precision int8"
-    ) as error:
+    with pytest.raises(BudgetError, match=r"int4 in symmetric blocks of 16.*where 1e-05 is allowed\.\n") as error:
         exported("gpt2", tmp_path / "out", precision("int4", block=16), budget=1e-5)
+    _, measures, remedy = str(error.value).splitlines()
+    assert measures.startswith("  96 random tokens: KL divergence")
+    assert remedy.startswith("  = try --precision int8")
     assert error.value.exit_code == 3
     assert not list(tmp_path.iterdir())
     exported("gpt2", tmp_path / "out", precision("fp16"), budget=1e-5)
@@ -350,7 +381,7 @@ def test_the_command_says_what_it_stored_and_what_it_cost(
     told = said("--precision", "int8", "--target", "ort", "--keep", "decoder.layers.0.ffn.up", "--asymmetric")
     assert "12 of 20 tensors are int8; 5: vectors; 1: kept; 2: 172 wide, no multiple of 32" in told
     assert "beside PyTorch float32, 256 random tokens: KL divergence" in told
-    with pytest.raises(BudgetError, match="allowed are 1e-09"):
+    with pytest.raises(BudgetError, match="where 1e-09 is allowed"):
         said("--precision", "int4", "--budget", "1e-9", "--force")
     assert json.loads((tmp_path / "out/archspec.json").read_text())["precision"] == "int8"  # the earlier one stands
     with pytest.raises(UsageError, match="fp32 has no blocks, so a block size would do nothing"):

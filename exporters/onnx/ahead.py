@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,10 +23,10 @@ TILE, APART = 64, 32
 
 @dataclass(frozen=True)
 class Promise:
-    """A piece in the making."""
+    """Some of a tensor in the making: what it comes in, one piece after the other."""
 
     nbytes: int
-    wait: Callable[[], Array]
+    wait: Callable[[], Iterable[Array]]
 
 
 def pieces(tensors: Sequence[Streamed]) -> Iterator[tuple[int, Array]]:
@@ -43,10 +43,10 @@ def pieces(tensors: Sequence[Streamed]) -> Iterator[tuple[int, Array]]:
             while ahead - promised[0][1].nbytes > AHEAD:
                 at, first = promised.popleft()
                 ahead -= first.nbytes
-                yield at, first.wait()
+                yield from ((at, piece) for piece in first.wait())
         while promised:
             at, first = promised.popleft()
-            yield at, first.wait()
+            yield from ((at, piece) for piece in first.wait())
 
 
 @contextmanager
@@ -83,15 +83,15 @@ def _promises(tensors: Sequence[Streamed], pool: ThreadPoolExecutor) -> Iterator
 
 
 def _in_order(tensors: Sequence[Streamed], pool: ThreadPoolExecutor) -> Iterator[Iterator[Promise]]:
-    """The first as its chunks, the others, which are made with it, in one piece each."""
+    """The first as its chunks; the others, which are made with it, when all of them are there."""
     kept: list[list[Array]] = [[] for _ in tensors[1:]]
     first, *others = tensors
 
-    def taken(future: Future[list[Array]]) -> Array:
+    def taken(future: Future[list[Array]]) -> list[Array]:
         piece, *rest = future.result()
         for mine, more in zip(kept, rest, strict=True):
             mine.append(more)
-        return piece
+        return [piece]
 
     def each() -> Iterator[Promise]:
         for chunk in first.chunks():
@@ -101,27 +101,23 @@ def _in_order(tensors: Sequence[Streamed], pool: ThreadPoolExecutor) -> Iterator
 
     yield each()
     for other, mine in zip(others, kept, strict=True):
-        yield iter([Promise(other.nbytes, lambda mine=mine: np.concatenate(mine))])  # type: ignore[misc]
+        yield iter([Promise(other.nbytes, lambda mine=mine: mine)])  # type: ignore[misc]
 
 
 def _turned(tensors: Sequence[Streamed], pool: ThreadPoolExecutor) -> Iterator[Iterator[Promise]]:
-    """Each in one piece, whose columns are filled as rows are read."""
-    rows = tensors[0].reading.rows
-    wholes = [np.empty((t.nbytes // t.stored.itemsize // rows, rows), t.stored) for t in tensors]
+    """Each turned in chunks, which stand side by side when all are there."""
+    read = [
+        pool.submit(lambda chunk: [turned(rows) for rows in _read(tensors, *chunk)], c) for c in tensors[0].chunks()
+    ]
 
-    def fill(start: int, stop: int) -> None:
-        for piece, whole in zip(_read(tensors, start, stop), wholes, strict=True):
-            turn(piece, whole[:, start:stop])
+    def joined(i: int) -> Iterator[Array]:
+        chunks = [future.result()[i] for future in read]
+        step = -(-len(chunks[0]) // len(chunks))
+        for start in range(0, len(chunks[0]), step):
+            yield np.concatenate([chunk[start : start + step] for chunk in chunks], axis=1)
 
-    futures = [pool.submit(fill, *chunk) for chunk in tensors[0].chunks()]
-
-    def filled(whole: Array) -> Array:
-        for future in futures:
-            future.result()
-        return whole
-
-    for whole in wholes:
-        yield iter([Promise(whole.nbytes, lambda whole=whole: filled(whole))])  # type: ignore[misc]
+    for i, tensor in enumerate(tensors):
+        yield iter([Promise(tensor.nbytes, partial(joined, i))])
 
 
 def _read(tensors: Sequence[Streamed], start: int, stop: int) -> list[Array]:
@@ -130,13 +126,14 @@ def _read(tensors: Sequence[Streamed], start: int, stop: int) -> list[Array]:
     return [t.narrowed(made[t.index]) for t in tensors]
 
 
-def turn(rows: Array, out: Array) -> None:
-    """Write the transpose of a matrix."""
-    if rows.strides[0] <= rows.strides[-1]:  # it is one already: what is written lies as it was read
-        out[:] = rows.T
-        return
+def turned(rows: Array) -> Array:
+    """The transpose of a matrix, as it lies."""
+    if rows.strides[0] <= rows.strides[-1]:  # it is one already
+        return rows.T
+    out: Array = np.empty(rows.shape[::-1], rows.dtype)
     spaced = np.empty((TILE, rows.shape[1] + APART), rows.dtype)[:, : rows.shape[1]]
     for start in range(0, len(rows), TILE):
         tile = spaced[: len(rows) - start]
         tile[:] = rows[start : start + TILE]
         out[:, start : start + TILE] = tile.T
+    return out

@@ -30,8 +30,8 @@ class Matrix:
     inp: int
     read: Reader
     blocks: Blocks
-    #: The stored tensor it is read from: its own name, or that of a stack of experts.
-    stack: str
+    #: The stored tensors it is read from: one, which may be a stack of experts, or those that it puts side by side.
+    parts: tuple[str, ...]
 
     @property
     def across(self) -> int:
@@ -40,11 +40,9 @@ class Matrix:
 
     def rows(self, start: int, stop: int, dtype: ir.DataType) -> tuple[Array, Array, Array]:
         """Codes (R, I), scales and zeros (R, across), of some rows. Raises WeightsError for what no integers stand for."""
-        from .quantise import (
-            quantise_rows,
-        )  # torch, which is loaded where numbers are read and not where graphs are made
+        from .quantise import quantise_rows  # torch: loaded where numbers are read and not where graphs are made
 
-        return quantise_rows(self.read(start, stop), self.blocks, dtype.numpy(), self.name)
+        return quantise_rows(self.read(start, stop), self.blocks, dtype.numpy(), self.parts)
 
 
 @dataclass(frozen=True)
@@ -67,8 +65,11 @@ class SmallLookup:
 
 def product(g: Builder, x: ir.Value, m: Matrix) -> ir.Value:
     """... I -> ... O"""
-    weight = g.op("DequantizeLinear", *standing(g, m), axis=0, block_size=m.blocks.size)
-    return g.op("MatMul", x, weight)
+    codes, scales, *zeros = standing(g, m)
+    narrow = g.dtype == ir.DataType.BFLOAT16  # of which ONNX Runtime has no DequantizeLinear
+    made = [codes, g.full(scales) if narrow else scales, *zeros]
+    weight = g.op("DequantizeLinear", *made, axis=0, block_size=m.blocks.size)
+    return g.op("MatMul", x, g.halved(weight) if narrow else weight)
 
 
 def lookup(g: Builder, ids: ir.Value, m: Matrix, turned: bool) -> ir.Value:

@@ -9,6 +9,7 @@ without, 35.7 with), nor do 8 bits, whose codes are -127 to 127.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,36 +34,25 @@ class Quantised(NamedTuple):
     zeros: Array
 
 
-def quantise_rows(rows: Array, blocks: Blocks, dtype: np.dtype[Any] = FLOAT, name: str = "a weight") -> Quantised:
+def quantise_rows(
+    rows: Array, blocks: Blocks, dtype: np.dtype[Any] = FLOAT, names: Sequence[str] = ("a weight",)
+) -> Quantised:
     """Rows (R, I) of any float type into blocks along I, which is a multiple of the block.
 
     dtype: of the scales. Codes are chosen for the scales as they are stored.
-    Raises WeightsError, with `name`, for what is not a number, infinite, or too large for the type of the scales.
+    names: of the tensors that the rows are of.
+    Raises WeightsError, which names them, for what is not a number, infinite, or too large for the type of the scales.
     """
-    count, width = rows.shape
-    codes = np.empty((count, width), np.uint8)
-    scales = np.empty((count, width // blocks.size), dtype)
-    zeros = np.empty(scales.shape, np.uint8)
-    step = max(1, PIECE // width)
-    for start in range(0, count, step):
-        here = slice(start, start + step)
-        piece = torch.from_numpy(np.ascontiguousarray(rows[here], np.float32)).view(-1, blocks.size)
-        c, s, z = _symmetric(piece, blocks, scales.dtype) if blocks.symmetric else _between(piece, blocks, scales.dtype)
-        codes[here] = c.to(torch.uint8).view(-1, width).numpy()
-        scales[here] = s.view(-1, scales.shape[1]).numpy()
-        zeros[here] = blocks.middle if z is None else z.to(torch.uint8).view(-1, scales.shape[1]).numpy()
-        if not torch.isfinite(s).all():
-            raise WeightsError(
-                f"{name} holds numbers that no block of integers stands for: {float(piece.abs().max()):.3g}.",
-                f"say --keep {_named(name)}",
-            )
-    return Quantised(codes, scales, zeros)
-
-
-def _named(weight: str) -> str:
-    """A pattern for a weight that a spec has: one that queries, keys and values share is their attention's."""
-    path = weight.removesuffix(".weight")
-    return path.removesuffix("qkv") + "[qkv]" if path.endswith(".qkv") else path
+    b = torch.from_numpy(np.ascontiguousarray(rows, np.float32)).view(-1, blocks.size)
+    codes, scale, zero = (_symmetric if blocks.symmetric else _between)(b, blocks, dtype)
+    if not torch.isfinite(scale).all():
+        raise WeightsError(
+            f"{' or '.join(names)} holds numbers that no block of integers stands for: {float(b.abs().max()):.3g}.",
+            "say " + " ".join(f"--keep {name.removesuffix('.weight')}" for name in names),
+        )
+    across = len(rows), rows.shape[1] // blocks.size
+    scales, zeros = (x.numpy().reshape(across) for x in (scale, zero))
+    return Quantised(codes.numpy().reshape(rows.shape), scales.astype(dtype), zeros.astype(np.uint8))
 
 
 def dequantise_rows(q: Quantised, blocks: Blocks) -> Array:
@@ -74,29 +64,52 @@ def dequantise_rows(q: Quantised, blocks: Blocks) -> Array:
     return whole
 
 
-def _symmetric(b: Tensor, blocks: Blocks, dtype: np.dtype[Any]) -> tuple[Tensor, Tensor, None]:
-    """(N, size) -> codes (N, size) and scales (N, 1)."""
+def _symmetric(b: Tensor, blocks: Blocks, dtype: np.dtype[Any]) -> tuple[Tensor, Tensor, Tensor]:
+    """(N, size) -> codes (N, size), scales and zeros (N, 1)."""
     middle, last = blocks.middle, blocks.middle - 1
-    high, low = b.amax(1, keepdim=True), b.amin(1, keepdim=True)
+    high, low = _extremes(b)
+    zero = torch.full_like(high, middle)
     if blocks.bits == 8:
         scale = _rounded(torch.maximum(high, -low) / last, dtype)
-        return _codes(b, scale, -last, last).add_(middle), scale, None
-    scale = _rounded(torch.where(high > -low, high, low) / -middle, dtype)
-    scale = _rounded(_fitted(b, _codes(b, scale, -middle, last), scale), dtype)
-    return _codes(b, scale, -middle, last).add_(middle), scale, None
+        return _coded(b, scale, -last, last), scale, zero
+    far = torch.copysign(torch.maximum(high, -low), -low - high)  # the other sign's than the farthest weight's
+    scale = _rounded(far / middle, dtype)
+    scale = _rounded(_fitted(b, scale, -middle, last), dtype)
+    return _coded(b, scale, -middle, last), scale, zero
 
 
 def _between(b: Tensor, blocks: Blocks, dtype: np.dtype[Any]) -> tuple[Tensor, Tensor, Tensor]:
-    """(N, size) -> codes (N, size), scales and zeros (N, 1): from the least weight to the greatest, 0 among them."""
-    last = 2 * blocks.middle - 1
-    low, high = b.amin(1, keepdim=True).clamp_(max=0), b.amax(1, keepdim=True).clamp_(min=0)
-    scale = _rounded((high - low) / last, dtype)
-    zero = (low * -_inverse(scale)).round_().clamp_(0, last)
-    return (b * _inverse(scale)).round_().add_(zero).clamp_(0, last), scale, zero
+    """As `_symmetric`: from the least weight to the greatest, 0 among them."""
+    middle, last = blocks.middle, blocks.middle - 1
+    high, low = _extremes(b)
+    low, high = low.clamp_(max=0), high.clamp_(min=0)
+    scale = _rounded((high - low) / (last + middle), dtype)
+    zero = (low * -_inverse(scale)).round_().clamp_(0, last + middle)
+    return _coded(b, scale, -middle, last, zero - middle), scale, zero
 
 
-def _codes(b: Tensor, scale: Tensor, low: int, high: int) -> Tensor:
-    return (b * _inverse(scale)).round_().clamp_(low, high)
+def _parts(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Some blocks of the first, and what belongs to them of the others, after the other."""
+    return zip(*(torch.split(t, PIECE // tensors[0].shape[1]) for t in tensors), strict=True)
+
+
+def _extremes(b: Tensor) -> Tensor:
+    """The greatest and the least weight of each block: (2, N, 1)."""
+    out = torch.empty(2, len(b), 1)
+    for part, high, low in _parts(b, *out):
+        torch.amax(part, 1, keepdim=True, out=high)
+        torch.amin(part, 1, keepdim=True, out=low)
+    return out
+
+
+def _coded(b: Tensor, scale: Tensor, low: int, high: int, zero: Tensor | None = None) -> Tensor:
+    """The codes that are nearest to the weights, as bytes from 0. The ends, and zeros, are counted from the middle, high + 1."""
+    codes = torch.empty(b.shape, dtype=torch.int8)
+    room = torch.empty_like(b[: PIECE // b.shape[1]])
+    for part, inverse, zeros, out in _parts(b, _inverse(scale), scale if zero is None else zero, codes):
+        code = torch.mul(part, inverse, out=room[: len(part)]).round_()
+        out.copy_((code if zero is None else code.add_(zeros)).clamp_(low, high))
+    return codes.view(torch.uint8).add_(high + 1)
 
 
 def _inverse(scale: Tensor) -> Tensor:
@@ -104,10 +117,16 @@ def _inverse(scale: Tensor) -> Tensor:
     return torch.where(scale.abs() < torch.finfo(scale.dtype).tiny, 0.0, 1 / scale)
 
 
-def _fitted(b: Tensor, code: Tensor, scale: Tensor) -> Tensor:
-    """The scale by which these codes are nearest to the weights: Σ code · w / Σ code²."""
-    square = (code * code).sum(1, keepdim=True)
-    return torch.where(square == 0, scale, (code * b).sum(1, keepdim=True) / square)
+def _fitted(b: Tensor, scale: Tensor, low: int, high: int) -> Tensor:
+    """The scale by which the codes of this one are nearest to the weights: Σ code · w / Σ code²."""
+    square, product = torch.empty(2, len(b), 1)
+    room = torch.empty(2, PIECE // b.shape[1], b.shape[1])[:, : len(b)]
+    for part, inverse, squares, products in _parts(b, _inverse(scale), square, product):
+        code, made = room[:, : len(part)]
+        torch.mul(part, inverse, out=code).round_().clamp_(low, high)
+        torch.sum(torch.mul(code, code, out=made), 1, keepdim=True, out=squares)
+        torch.sum(torch.mul(code, part, out=made), 1, keepdim=True, out=products)
+    return torch.where(square == 0, scale, product / square)
 
 
 def _rounded(scale: Tensor, dtype: np.dtype[Any]) -> Tensor:

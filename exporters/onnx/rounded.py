@@ -27,7 +27,7 @@ def rounded(model: Model, weights: Weights, storage: Storage) -> Weights:
         if path in storage.small:
             assert blocks is not None
             rows = exact.reshape(-1, exact.shape[-1])
-            near = dequantise_rows(quantise_rows(rows, blocks, dtype.numpy(), path), blocks).reshape(exact.shape)
+            near = dequantise_rows(quantise_rows(rows, blocks, dtype.numpy(), (path,)), blocks).reshape(exact.shape)
         elif dtype in HALVES and path not in precise:
             shift = np.float32(shifts.get(path, 0.0))
             near = (exact + shift).astype(dtype.numpy()).astype(np.float32) - shift

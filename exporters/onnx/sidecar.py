@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 
-from .ahead import AHEAD, pieces
+from .ahead import pieces
+from .disk import pouring
 from .weights import Streamed
 
 SIDECAR = "model.onnx.data"
@@ -47,28 +46,13 @@ def write_weights(models: Sequence[ir.Model], folder: Path, progress: Progress) 
     Returns the SHA-256 of the file. No weight is read before its turn comes, or kept after it.
     """
     tensors, starts, total = placed(models)
-    digest, at, sent = hashlib.sha256(), 0, 0
-    with (folder / SIDECAR).open("wb") as file:
+    with pouring(folder / SIDECAR, total) as file:
         for i, piece in pieces(tensors):
-            gap = bytes(max(0, starts[i] - at))
-            data = piece.reshape(-1).view(np.uint8).data
-            for part in (gap, data):
-                file.write(part)
-                digest.update(part)
-                at += len(part)
-            if at - sent >= AHEAD:
-                file.flush()
-                _send(file.fileno(), sent, at)
-                sent = at
-            progress("weights", at / total)
+            file.write(np.zeros(max(0, starts[i] - file.size), np.uint8))
+            file.write(piece)
+            progress("weights", file.size / total)
     refer_weights(models, folder)
-    return digest.hexdigest()
-
-
-def _send(file: int, start: int, stop: int) -> None:
-    """Ask the system to write these bytes to the disk now, while the next are made, instead of all of them in the end."""
-    if hasattr(os, "posix_fadvise"):
-        os.posix_fadvise(file, start, stop - start, os.POSIX_FADV_DONTNEED)
+    return file.digest.hexdigest()
 
 
 def bytes_of(models: Sequence[ir.Model]) -> int:

@@ -13,7 +13,7 @@ from archspec.errors import WeightsError
 
 Array = np.ndarray[Any, Any]
 #: Elements that are read at a time: what a core's cache and the disk's queue like, and nothing beside a model.
-CHUNK = 1 << 21
+CHUNK = 1 << 20
 #: Where the range of a narrow type ends: from here on a number is rounded to infinity.
 ENDS = {ir.DataType.FLOAT16: 65520.0, ir.DataType.BFLOAT16: 3.3961775e38}
 

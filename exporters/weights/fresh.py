@@ -22,8 +22,11 @@ Shape = Literal["normal", "truncated", "uniform"]
 
 #: A weight is one of so many values, each as likely: finer than bfloat16 and float16 can tell apart, and one look-up to draw.
 STEPS = 1 << 16
-#: Weights that one number of the generator gives, and those that are drawn at once: what a core's own cache holds.
-EACH, BLOCK = 4, 1 << 16
+#: Weights that one number of the generator gives, and those that are drawn at once: numpy's calls cost little beside them.
+EACH, BLOCK = 4, 1 << 18
+#: SplitMix64 (Steele, Lea and Flood 2014): number n of a key is key + n · GAMMA, mixed, so that any can be had by itself.
+GAMMA = 0x9E3779B97F4A7C15
+MIX = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 
 class Fresh:
@@ -46,15 +49,14 @@ class Fresh:
             return np.full(shape, leaf.init, self.dtype)
         if path.endswith(".bias"):
             return np.zeros(shape, self.dtype)
-        bits = np.random.PCG64DXSM(int.from_bytes(sha256(f"{self.seed} {path}".encode()).digest()))
+        key = int.from_bytes(sha256(f"{self.seed} {path}".encode()).digest()[:8])
         first = start * stored.shape[-1]
         before = first % EACH
-        bits.advance(first // EACH)
         out = np.empty(before + prod(shape), self.dtype)
         values = _values(*self._spread(stored, leaf), self.dtype)
         for at in range(0, len(out), BLOCK):
             block = out[at : at + BLOCK]
-            drawn = bits.random_raw(-(-len(block) // EACH)).view(np.uint16)
+            drawn = _numbers(key, (first + at) // EACH, -(-len(block) // EACH)).view(np.uint16)
             values.take(drawn[: len(block)], out=block, mode="clip")
         return out[before:].reshape(shape)
 
@@ -71,6 +73,23 @@ class Fresh:
                 return "uniform", init.gain * sqrt(6 / (into + out))
             case FanInInit() as init:
                 return "normal", init.gain / sqrt(into)
+
+
+def _numbers(key: int, start: int, count: int) -> Array:
+    """Numbers [start, start + count) of a key: 64 random bits each."""
+    numbers = _steps()[:count] + np.uint64((key + start * GAMMA) % (1 << 64))
+    for shift, factor in MIX:
+        numbers ^= numbers >> np.uint64(shift)
+        numbers *= np.uint64(factor)
+    numbers ^= numbers >> np.uint64(31)
+    return numbers
+
+
+@lru_cache
+def _steps() -> Array:
+    """n · GAMMA, modulo 2^64 as all of it."""
+    steps: Array = np.arange(BLOCK // EACH, dtype=np.uint64) * np.uint64(GAMMA)
+    return steps
 
 
 @lru_cache(maxsize=64)

@@ -27,9 +27,9 @@ def fuse_products(run: OnnxRun) -> Fusion | None:
     """Every product with a matrix in blocks."""
     if not run.small_products:
         return None
-    g, stacks = run.g, dict[str, dict[str, Matrix]]()
+    g, stacks = run.g, dict[tuple[str, ...], dict[str, Matrix]]()
     for small in run.small_products.values():
-        stacks.setdefault(small.matrix.stack, {})[small.matrix.name] = small.matrix
+        stacks.setdefault(small.matrix.parts, {})[small.matrix.name] = small.matrix
     for stack in stacks.values():  # the file has them in this order: experts of one stack, which are read together
         for matrix in stack.values():
             rows_of(g, matrix)
