@@ -124,7 +124,7 @@ class Arch:
         source = weights or self.weights
         if source and device != "meta":
             from archspec.exporters.weights.folder import loaded
-            from archspec.exporters.weights.load import open_weights
+            from archspec.exporters.weights.source import open_weights
 
             module, _ = loaded(self.model, open_weights(source), dtype or self.spec.dtype, self.spec.context_length)
             return module.to(device)
@@ -186,15 +186,20 @@ class Arch:
         """
         from tempfile import TemporaryDirectory
 
-        from archspec.exporters.onnx.export import export
-        from archspec.exporters.onnx.precision import precision as precision_of
-        from archspec.exporters.onnx.sources import sources
+        from archspec.exporters.onnx.apart import apart
 
-        kept = (keep,) if isinstance(keep, str) else tuple(keep)
-        numbers = precision_of(precision, compute=compute, block=block, symmetric=symmetric, keep=kept)
-        checkpoint = weights or self.weights
-        with TemporaryDirectory() as gathered:
-            compared = verify and not graph_only
+        compared = verify and not graph_only
+        with (
+            TemporaryDirectory() as gathered,
+            apart(compared and module is None and precision == "fp32") as elsewhere,
+        ):
+            from archspec.exporters.onnx.export import export
+            from archspec.exporters.onnx.precision import precision as precision_of
+            from archspec.exporters.onnx.sources import sources
+
+            kept = (keep,) if isinstance(keep, str) else tuple(keep)
+            numbers = precision_of(precision, compute=compute, block=block, symmetric=symmetric, keep=kept)
+            checkpoint = weights or self.weights
             read, beside = sources(
                 self.model, self.spec, checkpoint, module, numbers, Path(gathered), compared=compared
             )
@@ -213,5 +218,6 @@ class Arch:
                 precision=numbers,
                 budget=budget,
                 beside=beside,
+                apart=elsewhere,
                 progress=progress,
             )

@@ -21,3 +21,9 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
+    with whole_file(path) as file:
+        file.write(text.encode())

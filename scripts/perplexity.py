@@ -29,7 +29,7 @@ from tokenizers import Tokenizer
 import archspec
 from archspec.exporters.onnx.measures import Measures, measured
 from archspec.exporters.onnx.twin import twin
-from archspec.exporters.weights.load import open_weights
+from archspec.exporters.weights.source import open_weights
 from archspec.exporters.weights.tokenizer import bring_tokenizer
 
 ROOT = Path(__file__).parents[1]

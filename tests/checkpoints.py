@@ -14,9 +14,10 @@ from torch import Tensor
 from archspec.compiler.lower import lower
 from archspec.compiler.resolve import resolve_text
 from archspec.exporters.rows import matrix_rows
+from archspec.exporters.torch.arrays import array_of, tensor_of
 from archspec.exporters.weights.families import FAMILIES
 from archspec.exporters.weights.maps import Family, plan
-from archspec.exporters.weights.transforms import written
+from archspec.exporters.weights.transforms import Array, written
 from archspec.ops.model import Model
 
 GPT2 = """
@@ -66,8 +67,8 @@ class Memory:
     def dtypes(self) -> dict[str, str]:
         return {name: STORED[t.dtype] for name, t in self.tensors.items()}
 
-    def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
-        return matrix_rows(self.tensors[name], start, stop)
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> Array:
+        return matrix_rows(array_of(self.tensors[name]), start, stop)
 
 
 def model(text: str) -> Model:
@@ -93,7 +94,8 @@ def checkpoint(of: Model, name: str, values: Mapping[str, Tensor] | None = None)
     values = values or numbered(of)
     out: dict[str, Tensor] = {}
     for e in plan(family(name), of).entries:
-        out |= zip(e.theirs, written(e.chain, [values[p] for p in e.paths], e.op), strict=True)
+        arrays = written(e.chain, [array_of(values[p]) for p in e.paths], e.op)
+        out |= zip(e.theirs, map(tensor_of, arrays), strict=True)
     return out
 
 

@@ -13,6 +13,7 @@ import torch
 from archspec.compiler.compile import finish
 from archspec.compiler.resolve import resolve_text
 from archspec.compiler.show import show
+from archspec.exporters.onnx.beside import Beside
 from archspec.exporters.onnx.emit import Target
 from archspec.exporters.onnx.export import export
 from archspec.exporters.rows import matrix_rows
@@ -46,7 +47,9 @@ class Exported:
         return ids[len(prompt) :]
 
 
-def exported(text: str, folder: Path, *overrides: str, target: Target = "onnx") -> Exported:
+def exported(
+    text: str, folder: Path, *overrides: str, target: Target = "onnx", beside: Beside | None = None
+) -> Exported:
     """Build a spec with weights so large that tokens differ from step to step, and export it."""
     compiled = finish(resolve_text(text, overrides=overrides))
     module = build(compiled.model, seed=3).eval()
@@ -61,7 +64,10 @@ def exported(text: str, folder: Path, *overrides: str, target: Target = "onnx") 
         return array
 
     context = compiled.spec.context_length
-    export(compiled.model, weights, show(compiled.spec), folder, verify=False, target=target, context_length=context)
+    export(
+        compiled.model, weights, show(compiled.spec), folder,
+        verify=False, target=target, context_length=context, beside=beside,
+    )  # fmt: skip
     return Exported(module, folder)
 
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from tiny import tiny
 
+from archspec.exporters.onnx.answers import answers, reference
 from archspec.exporters.onnx.emit import by_token, parts, result
 from archspec.exporters.onnx.export import export
 from archspec.exporters.onnx.graph import Array
-from archspec.exporters.onnx.verify import Case, Graph, reference, request, stepped
+from archspec.exporters.onnx.questions import Case, questions, request
+from archspec.exporters.onnx.twin import Exact
+from archspec.exporters.onnx.verify import Graph, Verification, stepped, verify
+from archspec.exporters.onnx.words import Part
 from archspec.exporters.rows import matrix_rows
 from archspec.exporters.torch.module import Transformer, build
 from archspec.ops.model import Model
@@ -77,6 +81,18 @@ class Exported:
             return float("inf")
         apart = np.abs(got - want)
         return float((apart[feed["attention_mask"] > 0] if by_token(self.model) else apart).max())
+
+
+def verified(
+    folder: Path,
+    model: Model,
+    module: Transformer,
+    context: int | None = None,
+    twins: Mapping[Part, Exact] | None = None,
+) -> Verification:
+    """A folder against a module that is at hand."""
+    asked = questions(model, context)
+    return verify(folder, model, asked, partial(answers, module, asked), twins)
 
 
 @cache

@@ -20,7 +20,8 @@ from archspec.compiler.lower import lower
 from archspec.compiler.resolve import resolve_text
 from archspec.exporters.torch.module import Transformer, build
 from archspec.exporters.weights.imports import spec_of
-from archspec.exporters.weights.load import LoadReport, open_weights, read_into
+from archspec.exporters.weights.load import LoadReport, read_into
+from archspec.exporters.weights.source import open_weights
 from archspec.language.model import Spec
 from archspec.ops.model import Model
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from archspec.errors import ArchspecError
 from archspec.exporters.onnx.emit import Target
 from archspec.exporters.onnx.export import export
-from archspec.exporters.onnx.verify import Case as Request
+from archspec.exporters.onnx.questions import Case as Request
 from archspec.exporters.torch.cache import GrowingCache
 from archspec.exporters.torch.module import build
 from archspec.exporters.weights.imports import spec_of

@@ -14,7 +14,8 @@ from archspec.compiler.lower import lower
 from archspec.compiler.resolve import resolve_text
 from archspec.exporters.torch.module import build
 from archspec.exporters.weights.imports import spec_of
-from archspec.exporters.weights.load import open_weights, read_into
+from archspec.exporters.weights.load import read_into
+from archspec.exporters.weights.source import open_weights
 
 VISION = {
     "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64, "image_size": 8,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import gguf
+import numpy as np
 import pytest
 import torch
 from parity import Parity, cases
@@ -19,8 +20,9 @@ from archspec.exporters.weights.agree import NO_FUNCTION, differences
 from archspec.exporters.weights.families import FAMILIES
 from archspec.exporters.weights.families.gguf import _KEYS as KEYS
 from archspec.exporters.weights.imports import spec_of
-from archspec.exporters.weights.load import open_weights, read_into
+from archspec.exporters.weights.load import read_into
 from archspec.exporters.weights.maps import plan
+from archspec.exporters.weights.source import open_weights
 from archspec.exporters.weights.transforms import written
 
 #: Architecture, a case of tests/families, and whether transformers reads it from GGUF.
@@ -48,8 +50,9 @@ def _written(path: Path, kind: str, parity: Parity) -> Path:
     tensors = parity.ours.state_dict()
     family = next(f for f in FAMILIES if f.name == f"{kind} (GGUF)")
     for e in plan(family, parity.model).entries:
-        for name, tensor in zip(e.theirs, written(e.chain, [tensors[p] for p in e.paths], e.op), strict=True):
-            writer.add_tensor(name, tensor.float().contiguous().numpy())
+        arrays = written(e.chain, [tensors[p].numpy() for p in e.paths], e.op)
+        for name, array in zip(e.theirs, arrays, strict=True):
+            writer.add_tensor(name, np.ascontiguousarray(array, np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -10,7 +10,8 @@ from onnx_cases import Exported, by_hand, exported, rows_of
 from tiny import DECODERS, ENCODERS, SEQ2SEQ, TINY, tiny
 
 from archspec.exporters.onnx.emit import emit, parts
-from archspec.exporters.onnx.verify import Case, request, stepped
+from archspec.exporters.onnx.questions import Case, request
+from archspec.exporters.onnx.verify import stepped
 from archspec.language.ffn import Activation
 
 CLOSE = 1e-4

@@ -9,20 +9,21 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from onnx_cases import exported, random_module, stored
+from onnx_cases import exported, random_module, stored, verified
 from tiny import DECODERS, TINY, tiny
 
 from archspec.errors import VerificationError, WeightsError
 from archspec.exporters.onnx.export import export
+from archspec.exporters.onnx.questions import Case
 from archspec.exporters.onnx.sources import of_module
-from archspec.exporters.onnx.verify import CASES, TOLERANCE, Case, verify
+from archspec.exporters.onnx.verify import TOLERANCE
 from archspec.exporters.torch.module import build
 
 
 @pytest.mark.parametrize("name", TINY)
 def test_what_is_right_passes_by_far(name: str) -> None:
     e = exported(name)
-    found = verify(e.folder, e.model, e.module)
+    found = verified(e.folder, e.model, e.module)
     assert found.difference < found.tolerance / 10
     assert found.values > 0
 
@@ -66,7 +67,7 @@ def test_a_wrong_fused_graph_is_found(change, tmp_path: Path) -> None:  # type: 
     assert change(proto.graph)
     onnx.save(proto, tmp_path / "out/model.onnx")
     with pytest.raises(VerificationError, match=r"model\.onnx.*differs from PyTorch"):
-        verify(tmp_path / "out", model, module, context=64)
+        verified(tmp_path / "out", model, module, context=64)
 
 
 #: Models that a text cannot be read in pieces by, and a norm with a bias and no weight.
@@ -81,7 +82,7 @@ ALONE = (
 @pytest.mark.parametrize(("name", "override"), ALONE)
 def test_models_with_one_thing_changed_pass(name: str, override: str) -> None:
     e = exported(name, override)
-    assert verify(e.folder, e.model, e.module).values > 0
+    assert verified(e.folder, e.model, e.module).values > 0
 
 
 def changed(name: str, folder: Path, file: str, change) -> None:  # type: ignore[no-untyped-def]
@@ -124,7 +125,7 @@ def test_a_wrong_graph_is_found(change, file: str, tmp_path: Path) -> None:  # t
     e = exported("gpt2")
     changed("gpt2", tmp_path / "out", file, change)
     with pytest.raises(VerificationError, match=rf"{file}.*differs from PyTorch") as error:
-        verify(tmp_path / "out", e.model, e.module)
+        verified(tmp_path / "out", e.model, e.module)
     assert error.value.exit_code == 70
 
 
@@ -135,7 +136,7 @@ def test_a_wrong_weight_is_found(tmp_path: Path) -> None:
     data[len(data) // 2] += 0.1
     data.flush()
     with pytest.raises(VerificationError):
-        verify(tmp_path / "out", e.model, e.module)
+        verified(tmp_path / "out", e.model, e.module)
 
 
 def test_not_a_number_is_a_difference(tmp_path: Path) -> None:
@@ -153,7 +154,7 @@ def test_a_graph_that_does_not_load_is_a_failure(tmp_path: Path) -> None:
     shutil.copytree(e.folder, tmp_path / "out")
     (tmp_path / "out/model.onnx").write_bytes(b"no model")
     with pytest.raises(VerificationError, match=r"does not load model\.onnx"):
-        verify(tmp_path / "out", e.model, e.module)
+        verified(tmp_path / "out", e.model, e.module)
 
 
 def test_the_module_is_left_as_it_was_and_may_be_in_half_precision(tmp_path: Path) -> None:
@@ -174,7 +175,7 @@ def test_the_module_is_left_as_it_was_and_may_be_in_half_precision(tmp_path: Pat
 def test_the_tolerance_follows_the_outputs() -> None:
     """Ten times the logits, ten times the rounding: what is allowed is a share of their spread."""
     small, large = (exported("gpt2", f"head.scale={by}") for by in (1.0, 10.0))
-    one, ten = (verify(e.folder, e.model, e.module, CASES).tolerance for e in (small, large))
+    one, ten = (verified(e.folder, e.model, e.module).tolerance for e in (small, large))
     assert ten / one == pytest.approx(10, rel=1e-3)
     _, want = small.send(Case(3, (24,), False, 1))
     assert one == pytest.approx(TOLERANCE * want.std(), rel=0.2)

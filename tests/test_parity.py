@@ -17,8 +17,9 @@ from archspec.exporters.torch.module import Transformer, build
 from archspec.exporters.weights.agree import differences
 from archspec.exporters.weights.config import Ledger
 from archspec.exporters.weights.families import FAMILIES
-from archspec.exporters.weights.load import open_weights, read_into
+from archspec.exporters.weights.load import read_into
 from archspec.exporters.weights.save import save_hf
+from archspec.exporters.weights.source import open_weights
 from archspec.ops.model import Model
 
 _TOP = "archspec: 1\nname: tiny\nvocab_size: 61\nd_model: 32\n"

@@ -13,10 +13,11 @@ import pytest
 from onnx_cases import random_module, rows_of, stored
 from tiny import DECODERS, tiny
 
+from archspec.exporters.onnx.answers import reference
 from archspec.exporters.onnx.emit import emit
 from archspec.exporters.onnx.graph import Array
 from archspec.exporters.onnx.sidecar import write_weights
-from archspec.exporters.onnx.verify import Graph, reference
+from archspec.exporters.onnx.verify import Graph
 from archspec.exporters.torch.module import Transformer
 
 CONTEXT = 64

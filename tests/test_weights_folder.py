@@ -16,7 +16,7 @@ from archspec.compiler.lower import lower
 from archspec.compiler.resolve import resolve, resolve_text
 from archspec.errors import UsageError, WeightsError
 from archspec.exporters.weights.folder import write_folder
-from archspec.exporters.weights.load import open_weights
+from archspec.exporters.weights.source import open_weights
 
 
 def small(text: str = LLAMA, weights: Path | None = None) -> Any:

@@ -19,7 +19,8 @@ from transformers import GPT2Tokenizer, Qwen2Tokenizer
 from archspec.errors import WeightsError
 from archspec.exporters.torch.module import build
 from archspec.exporters.weights.gguf import Gguf
-from archspec.exporters.weights.load import LoadReport, open_weights, read_into
+from archspec.exporters.weights.load import LoadReport, read_into
+from archspec.exporters.weights.source import open_weights
 from archspec.exporters.weights.tokenizer import KINDS, bring_tokenizer, tokenizer_json, write_tokenizer
 
 SPEC = """
@@ -89,7 +90,7 @@ def test_blocks_are_dequantised_to_the_nearest_they_can_say(tmp_path: Path, kind
     }
     got = source.read("blk.0.ffn_down.weight")
     assert got.shape == exact.shape
-    assert 0 < float((got - exact).abs().max()) <= steps[kind] * 1.01
+    assert 0 < float(np.abs(got - exact.numpy()).max()) <= steps[kind] * 1.01
     if kind.startswith("Q"):
         assert read(source.path).conversions == {f"{kind} to float32": 1}
 

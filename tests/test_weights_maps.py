@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from checkpoints import FORMS, GPT2, Memory, checkpoint, family, model, numbered
 
 from archspec.exporters.torch.module import build
-from archspec.exporters.weights.load import choose, read_into
-from archspec.exporters.weights.maps import plan
+from archspec.exporters.weights import maps
+from archspec.exporters.weights.families import FAMILIES
+from archspec.exporters.weights.fit import choose
+from archspec.exporters.weights.load import read_into
+from archspec.exporters.weights.maps import kind_of, plan
 from archspec.exporters.weights.transforms import Fuse, RopeOrder, Transform, Transpose, read_back, written
 from archspec.ops.attention import Attention
 from archspec.ops.words import Mask, Rope, Scores
@@ -27,24 +31,24 @@ def heads(**changes: object) -> Attention:
 )
 @pytest.mark.parametrize("columns", [(), (3,)], ids=["vectors", "matrices"])
 def test_reading_undoes_writing(chain: tuple[Transform, ...], columns: tuple[int, ...]) -> None:
-    ours = [torch.randn(8, *columns), torch.randn(16, *columns)]
-    back = read_back(chain, written(chain, ours, heads()), [tuple(x.shape) for x in ours], heads())
-    assert all(torch.equal(a, b) for a, b in zip(ours, back, strict=True))
+    ours = [np.random.randn(8, *columns), np.random.randn(16, *columns)]
+    back = read_back(chain, written(chain, ours, heads()), [x.shape for x in ours], heads())
+    assert all(np.array_equal(a, b) for a, b in zip(ours, back, strict=True))
 
 
 def test_fused_rows_follow_each_other() -> None:
-    (whole,) = Fuse().write([torch.tensor([1, 2]), torch.tensor([3]), torch.tensor([4, 5])], heads())
+    (whole,) = Fuse().write([np.array([1, 2]), np.array([3]), np.array([4, 5])], heads())
     assert whole.tolist() == [1, 2, 3, 4, 5]
 
 
 def test_llama_cpp_interleaves_the_halves_of_each_head() -> None:
     """Head of 4: rows 0 1 | 2 3 turn as pairs (0, 2) and (1, 3); llama.cpp turns neighbours."""
-    (stored,) = RopeOrder().write([torch.arange(8)], heads())
+    (stored,) = RopeOrder().write([np.arange(8)], heads())
     assert stored.tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
 
 
 def test_a_model_that_turns_neighbours_needs_no_reordering() -> None:
-    (stored,) = RopeOrder().write([torch.arange(8)], heads(rope=Rope(4, interleaved=True)))
+    (stored,) = RopeOrder().write([np.arange(8)], heads(rope=Rope(4, interleaved=True)))
     assert stored.tolist() == list(range(8))
 
 
@@ -81,6 +85,23 @@ def test_a_headless_checkpoint_has_no_prefix(name: str) -> None:
     assert all(n.startswith(base) for n in with_prefix)
     for tensors in (with_prefix, {n.removeprefix(base): t for n, t in with_prefix.items()}):
         assert choose(made, Memory(tensors)).names == set(tensors)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_name_that_a_plan_knows_is_of_its_familys_kinds(name: str) -> None:
+    """What is not of them need not be planned to be ruled out."""
+    made = model(FORMS[name])
+    for each in (f for f in FAMILIES if f.format != "archspec"):
+        for names in (None, ()):  # with the family's prefix and without
+            assert {kind_of(n) for n in plan(each, made, names).names} <= each.kinds
+
+
+def test_our_own_names_are_recognised_by_one_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = model(GPT2)
+    planned = []
+    monkeypatch.setattr(maps, "plan", lambda f, *rest: planned.append(f.name) or plan(f, *rest))
+    assert choose(made, Memory(checkpoint(made, "archspec"))).family.name == "archspec"
+    assert planned == ["archspec"]
 
 
 @pytest.mark.parametrize("name", FORMS)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import gguf
+import numpy as np
 import pytest
 import reference  # noqa: F401 - transformers, offline
 import torch
@@ -21,8 +22,8 @@ from archspec.compiler.compile import compile_spec
 from archspec.exporters.torch.cache import GrowingCache
 from archspec.exporters.torch.module import Transformer
 from archspec.exporters.weights.folder import loaded
-from archspec.exporters.weights.load import LoadReport, open_weights
-from archspec.exporters.weights.source import Weights
+from archspec.exporters.weights.load import LoadReport
+from archspec.exporters.weights.source import Weights, open_weights
 from archspec.exporters.weights.tokenizer import bring_tokenizer, tokenizer_json
 
 pytestmark = pytest.mark.weights
@@ -54,7 +55,7 @@ def smollm2() -> Loaded:
     tensors = {}
     for name in names:
         stored = llama_cpp.get_name(name, try_suffixes=(".weight",))
-        tensors[name] = torch.from_numpy(turned.process(source.read(stored).numpy(), name=stored).weights)
+        tensors[name] = torch.from_numpy(turned.process(np.array(source.read(stored)), name=stored).weights)
     theirs = transformers.LlamaForCausalLM.from_pretrained(None, config=config, state_dict=tensors)
     return Loaded(source, ours.eval(), report, theirs.eval())
 

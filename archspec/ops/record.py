@@ -32,6 +32,10 @@ class Record:
         with suppress(TypeError, AttributeError):  # what holds a dict has no hash, and is none the worse for it
             mine["_hash"] = hash((type(self), *(mine[name] for name in self.fields)))
 
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        """Pickled as its fields: a hash of names is another one in another process."""
+        return type(self), tuple(getattr(self, name) for name in self.fields)
+
     def replaced(self, **changes: Any) -> Self:
         """The same record with some fields changed."""
         return type(self)(**{**{name: getattr(self, name) for name in self.fields}, **changes})

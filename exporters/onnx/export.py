@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from math import isfinite
@@ -14,6 +14,8 @@ import numpy as np
 import onnx_ir as ir
 
 from archspec.errors import UsageError, VerificationError, WeightsError
+from archspec.exporters.manifest import SPEC
+from archspec.exporters.room import demand_verification
 from archspec.ops.head import LmHead
 from archspec.ops.model import Model
 
@@ -23,6 +25,7 @@ from .folder import atomic_folder, demand_space
 from .manifest import description, write_manifest
 from .passes.fusion import Fusion
 from .precision import FP32, Precision, storage
+from .questions import Answer, Question, questions
 from .sidecar import SIDECAR, Progress, bytes_of, refer_weights, write_weights
 from .weights import Weights
 from .words import Part
@@ -30,10 +33,9 @@ from .words import Part
 if TYPE_CHECKING:
     from archspec.exporters.torch.module import Transformer
 
+    from .apart import Apart
     from .twin import Exact
     from .verify import Verification
-
-SPEC = "spec.yaml"
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ def export(
     graph_only: bool = False,
     budget: float | None = None,
     beside: Beside | None = None,
+    apart: Apart | None = None,
     progress: Progress | None = None,
 ) -> ExportSummary:
     """Write a model's graphs and weights to the folder `out`, which appears whole or not at all.
@@ -87,6 +90,7 @@ def export(
     last_only: the cached graph gives the logits of each row's last token alone. `logits.onnx` gives all, always.
     graph_only: no weights are written, and nothing is verified: the graphs refer to a file that is not there.
     budget: the mean divergence from float32 that a narrower precision may have; None: `measures.BUDGETS`.
+    apart: a process that PyTorch answers in, where this one does not ask it: for float32, without `module`.
     progress: called with what is being done and the share of it that is done.
 
     Raises, with nothing left behind:
@@ -104,6 +108,9 @@ def export(
         why = "float32 costs nothing" if precision == FP32 else "nothing is measured without a verification"
         raise UsageError(f"A budget of {budget:g} would do nothing: {why}.", "leave it out")
     progress, beside = progress or (lambda stage, share: None), beside or Beside()
+    asked = questions(model, context_length)
+    if apart:  # before anything else: it takes longest
+        apart.ask(model, weights, asked)
     metadata = {"archspec.spec": spec_yaml, "archspec.spec_sha256": hashlib.sha256(spec_yaml.encode()).hexdigest()}
     files = parts(model)
     last_only &= isinstance(model.head, LmHead)
@@ -134,7 +141,9 @@ def export(
         exact = {part: graph.meta["exact"] for part, graph in graphs.items()}
         checked = None
         if verify:
-            checked = _verified(folder, model, weights, module, precision, exact, budget, context_length, progress)
+            progress("verification", 0.0)
+            checked = _verified(folder, model, weights, module, apart, asked, precision, exact, budget, context_length)
+            progress("verification", 1.0)
         said = description(model, graphs, context_length, target, precision, not graph_only)
         said |= {"left_out": left_out, "verification": asdict(checked) if checked else None}
         sizes = write_manifest(folder, said | {"spec_sha256": hashes[SPEC]}, hashes)
@@ -171,13 +180,9 @@ def _comparable(
     model: Model, module: Transformer | None, weight_bytes: int, precision: Precision
 ) -> Transformer | None:
     """The module, if ONNX Runtime can be compared with it as it is. Raises UsageError where there is no room to verify."""
-    import torch
-
-    from archspec.exporters.torch.room import demand_verification
-
     if module is not None:
         held = next(module.parameters())
-        module = module if held.dtype == torch.float32 and held.device.type == "cpu" else None
+        module = module if str(held.dtype) == "torch.float32" and held.device.type == "cpu" else None
     demand_verification(model, weight_bytes, built=module is not None, narrow=precision != FP32)
     return module
 
@@ -187,27 +192,30 @@ def _verified(
     model: Model,
     weights: Weights,
     module: Transformer | None,
+    apart: Apart | None,
+    asked: Sequence[Question],
     precision: Precision,
     exact: Mapping[Part, Exact],
     budget: float | None,
     context: int | None,
-    progress: Progress,
 ) -> Verification:
     """Compare the written folder with PyTorch in float32. Raises VerificationError and BudgetError."""
-    from .trial import verify_precision
-    from .verify import loaded, verify
+    from .verify import verify
 
-    progress("verification", 0.0)
+    def answered() -> Sequence[tuple[Answer, Answer]]:
+        from .answers import answers, loaded
+
+        return answers(module or loaded(model, weights), asked)
+
     try:
         if precision == FP32:
-            checked = verify(folder, model, module or loaded(model, weights), context=context)
-        else:
-            checked = verify_precision(folder, model, weights, module, precision, exact, budget, context)
+            return verify(folder, model, asked, apart.answers if apart else answered)
+        from .trial import verify_precision
+
+        return verify_precision(folder, model, weights, module, precision, exact, budget, context)
     except VerificationError:
         _demand_numbers(model, weights)
         raise
-    progress("verification", 1.0)
-    return checked
 
 
 def _demand_numbers(model: Model, weights: Weights) -> None:

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from archspec.errors import UsageError
+from archspec.exporters.manifest import MANIFEST
 from archspec.exporters.units import size as human
 
-MANIFEST = "archspec.json"
 #: Bytes that a disk keeps.
 SPARE = 64 << 20
 

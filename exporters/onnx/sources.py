@@ -41,12 +41,13 @@ def sources(
     """
     if checkpoint is None:
         return of_module(module) if module else _fresh(model, spec, precision, compared), Beside()
-    from archspec.exporters.weights.load import open_weights
+    from archspec.exporters.weights.fit import fitted
+    from archspec.exporters.weights.source import open_weights
     from archspec.exporters.weights.stream import Checkpoint
     from archspec.exporters.weights.tokenizer import bring_tokenizer
 
     source = open_weights(checkpoint)
-    weights: Weights = of_module(module) if module else Checkpoint(model, source, spec.context_length)
+    weights: Weights = of_module(module) if module else Checkpoint(source, fitted(model, source, spec.context_length))
     try:
         names = bring_tokenizer(source, folder)
     except WeightsError as error:  # the weights are good without

@@ -16,14 +16,16 @@ from archspec.exporters.runtime.text import Text
 from archspec.exporters.torch.module import Transformer
 from archspec.ops.model import Model
 
+from .answers import answers, evaluating, loaded, reference
 from .emit import parts, result
 from .graph import Array
 from .measures import demand, measured
 from .passage import TEXT
 from .precision import Precision, storage
+from .questions import Case, fitting, questions, request
 from .rounded import rounded
 from .twin import Exact, twin
-from .verify import Case, Graph, Verification, evaluating, fitting, loaded, on_cpu, reference, request, verify
+from .verify import Graph, Verification, on_cpu, verify
 from .weights import Weights
 from .words import Part
 
@@ -55,7 +57,8 @@ def verify_precision(
         wanted = [reference(module, feed) for feed in feeds.values()]
     del module  # two in memory would be one too many
     coarse = loaded(model, rounded(model, weights, storage(model, precision)))
-    checked = verify(folder, model, coarse, twins=twins, context=context)
+    asked = questions(model, context)
+    checked = verify(folder, model, asked, partial(answers, coarse, asked), twins)
     del coarse
     path, remark = folder / parts(model)["logits"], None
     if precision.compute != "bf16":

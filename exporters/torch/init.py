@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from archspec.exporters.weights.fresh import Fresh, Init
+from archspec.language.model import NormalInit
 from archspec.ops.model import Model
 
 if TYPE_CHECKING:
@@ -18,9 +19,9 @@ CHUNK = 1 << 22
 
 
 @torch.no_grad()
-def initialise(module: Transformer, model: Model, init: Init, seed: int | None) -> None:
+def initialise(module: Transformer, model: Model, init: Init | None, seed: int | None) -> None:
     """Fills every stored tensor. A seed makes it repeatable and leaves the global generator alone; None draws one from that."""
-    fresh = Fresh(model, init, int(torch.randint(2**63 - 1, ())) if seed is None else seed)
+    fresh = Fresh(model, init or NormalInit(), int(torch.randint(2**63 - 1, ())) if seed is None else seed)
     for stored in model.tensors():
         target, width = module.tensor(stored.path), stored.shape[-1]
         rows = target.view(-1, width)

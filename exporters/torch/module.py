@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from archspec.errors import UsageError
-from archspec.language.model import NormalInit
 from archspec.ops.attention import Attention
 from archspec.ops.base import Op, walk
 from archspec.ops.bind import SlotRef
@@ -24,11 +23,13 @@ from archspec.ops.model import Model
 
 from .cache import Cache
 from .experts import StackedLinear
-from .init import Init, initialise
 from .places import Places, tokens
 from .room import demand
 from .tables import constant_tables
 from .words import TorchRun
+
+if TYPE_CHECKING:
+    from .init import Init
 
 DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "float64")}
 
@@ -295,6 +296,8 @@ def build(
         module = Transformer(model).to(DTYPES[name])
     if torch.device(device).type == "meta":
         return module
+    from .init import initialise
+
     module.to_empty(device=device)
-    initialise(module, model, init or NormalInit(), seed)
+    initialise(module, model, init, seed)
     return module

@@ -6,17 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from gguf import GGUFReader
 from gguf.quants import dequantize
-from torch import Tensor
 
 from archspec.errors import WeightsError
 from archspec.exporters.rows import matrix_rows
 
 from .maps import Format
-from .transforms import Shape
+from .transforms import Array, Shape
 
 
 class Gguf:
@@ -39,7 +36,11 @@ class Gguf:
         self.shapes: dict[str, Shape] = {n: tuple(int(d) for d in t.shape[::-1]) for n, t in self._tensors.items()}
         self.dtypes = {n: t.tensor_type.name for n, t in self._tensors.items()}
 
-    def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
+    def __reduce__(self) -> tuple[type[Gguf], tuple[Path]]:
+        """For another process: it opens the file itself."""
+        return Gguf, (self.path,)
+
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> Array:
         stored, shape = self._tensors[name], self.shapes[name]
         if stop is not None:
             shape = (stop - start, shape[-1])
@@ -47,8 +48,7 @@ class Gguf:
             values = dequantize(matrix_rows(stored.data, start, stop), stored.tensor_type)
         except NotImplementedError:
             raise WeightsError(f"{name} is stored as {self.dtypes[name]}, which cannot be dequantised.") from None
-        # what was stored as floats is a view of the file: torch wants memory that it may write
-        return torch.from_numpy(np.require(values.reshape(shape), requirements=["C", "W"]))
+        return values.reshape(shape)
 
 
 class _Fields(Mapping[str, Any]):

@@ -10,6 +10,7 @@ with a `Family` to `families/`.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -36,6 +37,11 @@ def matcher(pattern: str) -> re.Pattern[str]:
 def filled(pattern: str, fields: Mapping[str, str]) -> str:
     """A pattern with its fields put in."""
     return pattern.replace("*", "{leaf}").format_map(fields)
+
+
+def kind_of(name: str) -> str:
+    """A name with 0 for every number and every field: what a pattern can match has the kind of the pattern."""
+    return re.sub(r"\{\w+\}|\d+", "0", name)
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,14 @@ class Family:
     def rules(self, model: Model, base: str) -> tuple[Rule, ...]:
         """Those that can apply to this model."""
         return (*under("", base, self.body), *self._head(HEADS[type(model.head)], base))
+
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """The kinds of all names that some model's tensors have here."""
+        heads = [r for base in ("", self.base) for kind in self.heads for r in self._head(kind, base)]
+        rules = [*self.body, *under("", self.base, self.body), *heads]
+        patterns = [p for r in rules for p in (*r.theirs, *r.copies)]
+        return frozenset(kind_of(p.replace("*", leaf)) for p in patterns for leaf in ("weight", "bias"))
 
     def is_buffer(self, name: str, base: str) -> bool:
         """Is it no weight at all?"""
@@ -200,12 +214,20 @@ def _counted(pattern: str, fields: Mapping[str, str], count: int) -> list[str]:
 def recognise(families: Sequence[Family], model: Model, names: Collection[str]) -> list[Plan]:
     """The plans that use most of a checkpoint's names; none where no name is known, several where names cannot tell.
 
-    Families that read those names alike are one to this checkpoint: of them the one that leaves least of the model open.
+    Families that read those names alike are one to this checkpoint: of them the one that leaves least of the model open. A plan
+    takes a while, and is made only for a family that can know as many names as another does.
     """
-    plans = [plan(family, model, names) for family in families]
-    known = [len(p.names.intersection(names)) for p in plans]
-    best = max(known, default=0)
-    found = [p for p, count in zip(plans, known, strict=True) if best and count == best]
+    kinds = Counter(map(kind_of, names))
+    reach = {f.name: kinds.total() if f.format == "archspec" else sum(kinds[k] for k in f.kinds) for f in families}
+    plans: dict[str, tuple[Plan, int]] = {}
+    best = 1
+    for family in sorted(families, key=lambda f: -reach[f.name]):
+        if reach[family.name] < best:
+            break
+        p = plan(family, model, names)
+        known = len(p.names.intersection(names))
+        plans[family.name], best = (p, known), max(best, known)
+    found = [plans[f.name][0] for f in families if f.name in plans and plans[f.name][1] == best]
     read: dict[str, tuple[Any, ...]] = {}
     for p in found:
         for e in p.entries:

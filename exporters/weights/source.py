@@ -5,26 +5,27 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from math import prod
 from pathlib import Path
 from typing import Any, Protocol
 
-import torch
+import ml_dtypes
+import numpy as np
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
 
 from archspec.errors import UsageError, WeightsError
 
 from .maps import Format
-from .transforms import Shape
+from .transforms import Array, Shape
 
 INDEX = "model.safetensors.index.json"
 #: The stored types that are weights: floats, and the quantised blocks of GGUF.
 REAL = re.compile(r"F16|F32|F64|BF16|[IT]?Q\d\w*|MXFP4")
-#: Every type that a safetensors file may have and torch can hold.
-TYPES = {
-    "BOOL": torch.bool, "U8": torch.uint8, "I8": torch.int8, "I16": torch.int16, "I32": torch.int32, "I64": torch.int64,
-    "U16": torch.uint16, "U32": torch.uint32, "U64": torch.uint64, "F16": torch.float16, "BF16": torch.bfloat16,
-    "F32": torch.float32, "F64": torch.float64, "F8_E5M2": torch.float8_e5m2, "F8_E4M3": torch.float8_e4m3fn,
+#: Every type that a safetensors file may have and numpy can hold.
+TYPES: dict[str, type[np.generic]] = {
+    "BOOL": np.bool_, "U8": np.uint8, "I8": np.int8, "I16": np.int16, "I32": np.int32, "I64": np.int64, "U16": np.uint16,
+    "U32": np.uint32, "U64": np.uint64, "F16": np.float16, "BF16": ml_dtypes.bfloat16, "F32": np.float32,
+    "F64": np.float64, "F8_E5M2": ml_dtypes.float8_e5m2, "F8_E4M3": ml_dtypes.float8_e4m3fn,
 }  # fmt: skip
 PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
@@ -48,7 +49,7 @@ class Weights(Protocol):
         """Name -> how the file stores it: F32, BF16, Q4_1, ..."""
         ...
 
-    def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> Array:
         """One tensor, in the file's own precision (float32 where it was quantised); with `stop`, rows [start, stop) of it.
 
         Rows are those of a matrix: all axes but the last are one. Threads may read at once.
@@ -74,22 +75,30 @@ class Safetensors:
                 self._at[name], self.shapes[name] = (file, start), tuple(entry["shape"])
                 self.dtypes[name] = entry["dtype"]
 
-    def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
-        """Read, not mapped: what is looked at once should not stay in this process's memory."""
-        shape, dtype = self.shapes[name], TYPES[self.dtypes[name]]
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> Array:
+        """A whole tensor is mapped: who keeps it need not copy it. Rows are read: what is looked at once should not stay."""
+        shape, dtype = self.shapes[name], np.dtype(TYPES[self.dtypes[name]])
+        file, at = self._at[name]
+        if stop is None and at % dtype.itemsize == 0:
+            if file.stat().st_size < at + prod(shape) * dtype.itemsize:
+                raise _cut(file, name)
+            return np.memmap(file, dtype, "c", at, shape)
         if stop is not None:
             shape = (stop - start, shape[-1])
-        content = torch.empty(shape, dtype=dtype)
-        into = content.reshape(-1).view(torch.uint8).numpy().data
-        file, at = self._at[name]
+        content = np.empty(shape, dtype)
+        into = content.reshape(-1).view(np.uint8).data
         with file.open("rb", buffering=0) as opened:
             opened.seek(at + (start * shape[-1] * dtype.itemsize if shape else 0))
             while into:
                 got = opened.readinto(into)
                 if not got:
-                    raise WeightsError(f"{file}: {name} is not all there any more.", "was it changed meanwhile?")
+                    raise _cut(file, name)
                 into = into[got:]
         return content
+
+
+def _cut(file: Path, name: str) -> WeightsError:
+    return WeightsError(f"{file}: {name} is not all there any more.", "was it changed meanwhile?")
 
 
 def open_weights(path: str | Path) -> Weights:
@@ -134,7 +143,7 @@ def _open_folder(folder: Path) -> Weights:
 def _header(file: Path) -> Iterator[tuple[str, dict[str, Any], int]]:
     """(name, what the header says of it, where it starts), for every tensor    (github.com/huggingface/safetensors#format)."""
     try:
-        with safe_open(str(file), "pt"):  # the library's own checks
+        with safe_open(str(file), "np"):  # the library's own checks
             pass
     except (SafetensorError, OSError) as error:
         raise WeightsError(

@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archspec.errors import WeightsError
+from archspec.errors import ArchspecError
 
 #: Ids of tokens that a config names.
 SPECIAL = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+
+
+class TextError(ArchspecError):
+    """A tokenizer's files are missing, damaged, or do not hold what is asked of them."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +38,10 @@ def special_tokens(folder: Path, origin: Mapping[str, Any]) -> SpecialTokens:
     """What generation_config.json in `folder` says, then the checkpoint's config, then the tokenizer that lies there.
 
     The tokenizer's own end token is always one of those that end a text.
-    Raises `WeightsError` where a file is damaged.
+    Raises `TextError` where a file is damaged.
     """
     ids = special_ids(origin) | special_ids(generation_config(folder))
-    config = _read(folder / "special_tokens_map.json") | _read(folder / "tokenizer_config.json")
+    config = tokenizer_config(folder)
     texts = {name: token_text(config.get(name)) for name in ("bos_token", "eos_token", "pad_token")}
     named = _ids_of(folder / "tokenizer.json", {text for text in texts.values() if text})
     own = {name: named.get(text or "") for name, text in texts.items()}
@@ -51,23 +55,30 @@ def special_tokens(folder: Path, origin: Mapping[str, Any]) -> SpecialTokens:
 
 
 def generation_config(folder: Path) -> dict[str, Any]:
-    """What generation_config.json in a folder says; nothing where there is none. Raises `WeightsError` where it is damaged."""
-    return _read(folder / "generation_config.json")
+    """What generation_config.json in a folder says; nothing where there is none. Raises `TextError` where it is damaged."""
+    return json_object(folder / "generation_config.json")
+
+
+def tokenizer_config(folder: Path) -> dict[str, Any]:
+    """What the two files beside tokenizer.json say, tokenizer_config.json last. Raises `TextError` where one is damaged."""
+    return json_object(folder / "special_tokens_map.json") | json_object(folder / "tokenizer_config.json")
 
 
 def _first(*candidates: Any) -> int | None:
     return next((i for i in candidates if isinstance(i, int)), None)
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """A JSON object; an absent file is an empty one."""
+def json_object(path: Path) -> dict[str, Any]:
+    """A JSON object; an absent file is an empty one. Raises `TextError` for what is none."""
     try:
         content = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return {}
     except ValueError as error:
-        raise WeightsError(f"{path} cannot be read: {error}") from None
-    return content if isinstance(content, dict) else {}
+        raise TextError(f"{path} is not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise TextError(f"{path} holds no JSON object")
+    return content
 
 
 def token_text(token: Any) -> str | None:
@@ -80,7 +91,7 @@ def _ids_of(tokenizer: Path, texts: set[str]) -> dict[str, int]:
     """The ids of tokens, as `tokenizer.json` has them."""
     if not texts:
         return {}
-    content = _read(tokenizer)
+    content = json_object(tokenizer)
     found = {t["content"]: t["id"] for t in content.get("added_tokens", []) if t.get("content") in texts}
     vocabulary = content.get("model", {}).get("vocab", {})
     if isinstance(vocabulary, list):  # pieces with their scores

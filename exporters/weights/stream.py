@@ -4,34 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from torch import Tensor
 
 from archspec.exporters.rows import matrix_rows
-from archspec.ops.model import Model
 
-from .load import fitted
 from .maps import Entry
 from .source import Weights
-from .transforms import Unstack, read_back
+from .transforms import Array, Unstack, read_back
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    from .fit import Fit
 
 
 class Checkpoint:
-    """The stored tensors of a model by path, in float32. Raises `WeightsError` where the checkpoint is not this model's.
+    """The stored tensors of a model by path, in float32, of a checkpoint that was found to fit it.
 
     Rows of a tensor that is stored as it is, or an expert at a time, are read alone. What has to be taken apart (q, k and v in
     one) is read whole, and kept until something else is asked for.
     """
 
-    def __init__(self, model: Model, source: Weights, context_length: int | None = None) -> None:
-        self.source = source
-        self.entries = {path: e for e in fitted(model, source, context_length).entries for path in e.paths}
+    def __init__(self, source: Weights, fit: Fit) -> None:
+        self.__setstate__((source, {path: e for e in fit.entries for path in e.paths}))
+
+    def __getstate__(self) -> tuple[Weights, dict[str, Entry]]:
+        """What another process needs to read the same."""
+        return self.source, self.entries
+
+    def __setstate__(self, state: tuple[Weights, dict[str, Entry]]) -> None:
+        self.source, self.entries = state
         self._lock = Lock()
-        self._held: tuple[Entry | None, Sequence[Tensor]] = None, ()
+        self._held: tuple[Entry | None, Sequence[Array]] = None, ()
 
     def __call__(self, path: str, start: int = 0, stop: int | None = None) -> Array:
         """A whole tensor in its shape; with `stop`, rows [start, stop) of it as a matrix, all axes but the last being one."""
@@ -42,10 +46,9 @@ class Checkpoint:
             found = self.source.read(*one)
         else:
             found = matrix_rows(self._whole(entry)[entry.paths.index(path)], start, stop)
-        array: Array = found.float().numpy()
-        return array
+        return found.astype(np.float32, copy=False)
 
-    def _whole(self, entry: Entry) -> Sequence[Tensor]:
+    def _whole(self, entry: Entry) -> Sequence[Array]:
         """All of ours that are made of the same tensors of theirs."""
         with self._lock:
             if self._held[0] is not entry:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from archspec.errors import WeightsError
+from archspec.exporters.files import write_text
 
-from .save import write_text
 from .source import Weights
 
 #: What belongs to a tokenizer in a checkpoint's folder.

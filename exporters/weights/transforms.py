@@ -1,35 +1,33 @@
 """How a checkpoint's tensors differ from ours, as invertible steps.
 
 A step's `write` turns our tensors into the checkpoint's, `read` turns them back; `read(write(x)) == x` for each of them. The
-shapes that a checkpoint must have are those that `write` gives on tensors without data, so that they are stated once.
-
-What a family says is read in many places that move no tensors: torch is imported where they are moved.
+shapes that a checkpoint must have are those that `write` gives on arrays without data (`blank`), so that they are stated once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from archspec.errors import WeightsError
 from archspec.ops.attention import Attention
 from archspec.ops.base import Op
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
+Array = np.ndarray[Any, Any]
 Shape = tuple[int, ...]
 
 
 class Transform(Protocol):
     """One step. `op` is the operation that owns the tensors: it knows its heads."""
 
-    def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
+    def write(self, ours: Sequence[Array], op: Op) -> Sequence[Array]:
         """Our tensors -> the checkpoint's."""
         ...
 
-    def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
+    def read(self, theirs: Sequence[Array], shapes: Sequence[Shape], op: Op) -> Sequence[Array]:
         """The checkpoint's tensors -> ours, which have these shapes."""
         ...
 
@@ -38,10 +36,10 @@ class Transform(Protocol):
 class Transpose:
     """Matrices are stored (in, out); vectors are as they are."""
 
-    def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
-        return [x.mT if x.ndim > 1 else x for x in ours]
+    def write(self, ours: Sequence[Array], op: Op) -> Sequence[Array]:
+        return [x.swapaxes(-1, -2) if x.ndim > 1 else x for x in ours]
 
-    def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
+    def read(self, theirs: Sequence[Array], shapes: Sequence[Shape], op: Op) -> Sequence[Array]:
         return self.write(theirs, op)
 
 
@@ -54,13 +52,12 @@ class Fuse:
 
     axis: int = 0
 
-    def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
-        return [_torch().cat(list(ours), self.axis)]
+    def write(self, ours: Sequence[Array], op: Op) -> Sequence[Array]:
+        return [_joined(ours, self.axis)]
 
-    def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
+    def read(self, theirs: Sequence[Array], shapes: Sequence[Shape], op: Op) -> Sequence[Array]:
         (whole,) = theirs
-        parts: Sequence[Tensor] = _torch().split(whole, [shape[self.axis] for shape in shapes], self.axis)
-        return parts
+        return _parted(whole, [shape[self.axis] for shape in shapes], self.axis)
 
 
 @dataclass(frozen=True)
@@ -72,12 +69,12 @@ class Interleave:
 
     axis: int = 0
 
-    def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
-        return [_torch().stack(list(ours), self.axis + 1).flatten(self.axis, self.axis + 1)]
+    def write(self, ours: Sequence[Array], op: Op) -> Sequence[Array]:
+        return [_flat(_joined([np.expand_dims(x, self.axis + 1) for x in ours], self.axis + 1), self.axis)]
 
-    def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
+    def read(self, theirs: Sequence[Array], shapes: Sequence[Shape], op: Op) -> Sequence[Array]:
         (whole,) = theirs
-        return _apart(whole, self.axis, -1, len(shapes)).unbind(self.axis + 1)
+        return list(np.moveaxis(_apart(whole, self.axis, -1, len(shapes)), self.axis + 1, 0))
 
 
 @dataclass(frozen=True)
@@ -90,14 +87,13 @@ class FuseGroups:
 
     groups: int | str = "kv_heads"
 
-    def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
+    def write(self, ours: Sequence[Array], op: Op) -> Sequence[Array]:
         n = self._count(op)
-        return [_torch().cat([_apart(x, 0, n, -1) for x in ours], 1).flatten(0, 1)]
+        return [_flat(_joined([_apart(x, 0, n, -1) for x in ours], 1))]
 
-    def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
+    def read(self, theirs: Sequence[Array], shapes: Sequence[Shape], op: Op) -> Sequence[Array]:
         (whole,), n = theirs, self._count(op)
-        parts = _torch().split(_apart(whole, 0, n, -1), [shape[0] // n for shape in shapes], 1)
-        return [part.flatten(0, 1) for part in parts]
+        return [_flat(part) for part in _parted(_apart(whole, 0, n, -1), [shape[0] // n for shape in shapes], 1)]
 
     def _count(self, op: Op) -> int:
         n = self.groups if isinstance(self.groups, int) else getattr(op, self.groups, None)
@@ -110,22 +106,22 @@ class FuseGroups:
 class Unstack:
     """One of ours holds several of theirs along its first axis: an expert each, a head each."""
 
-    def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
+    def write(self, ours: Sequence[Array], op: Op) -> Sequence[Array]:
         (whole,) = ours
-        return whole.unbind()
+        return list(whole)
 
-    def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
-        return [_torch().stack(list(theirs))]
+    def read(self, theirs: Sequence[Array], shapes: Sequence[Shape], op: Op) -> Sequence[Array]:
+        return [_joined([x[np.newaxis] for x in theirs], 0)]
 
 
 @dataclass(frozen=True)
 class Flatten:
     """The first two axes are one: (E, I, D) as (E·I, D), a norm's weight a head (H, 1, C) as (H, C)."""
 
-    def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
-        return [x.flatten(0, 1) for x in ours]
+    def write(self, ours: Sequence[Array], op: Op) -> Sequence[Array]:
+        return [_flat(x) for x in ours]
 
-    def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
+    def read(self, theirs: Sequence[Array], shapes: Sequence[Shape], op: Op) -> Sequence[Array]:
         return [x.reshape(shape) for x, shape in zip(theirs, shapes, strict=True)]
 
 
@@ -136,14 +132,14 @@ class Pad:
     rows: int
     axis: int = 0
 
-    def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
-        return [_torch().cat([x, x.new_zeros(self._extra(x.shape))], self.axis) for x in ours]
+    def write(self, ours: Sequence[Array], op: Op) -> Sequence[Array]:
+        return [_joined([x, *blank([self._extra(x.shape)], x.dtype)], self.axis) for x in ours]
 
-    def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
-        return [x.narrow(self.axis, 0, shape[self.axis]) for x, shape in zip(theirs, shapes, strict=True)]
+    def read(self, theirs: Sequence[Array], shapes: Sequence[Shape], op: Op) -> Sequence[Array]:
+        return [_parted(x, [shape[self.axis]], self.axis)[0] for x, shape in zip(theirs, shapes, strict=True)]
 
-    def _extra(self, shape: Shape) -> list[int]:
-        return [self.rows if i == self.axis else n for i, n in enumerate(shape)]
+    def _extra(self, shape: Shape) -> Shape:
+        return tuple(self.rows if i == self.axis else n for i, n in enumerate(shape))
 
 
 @dataclass(frozen=True)
@@ -152,23 +148,23 @@ class Shift:
 
     by: float
 
-    def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
-        return [x + self.by for x in ours]
+    def write(self, ours: Sequence[Array], op: Op) -> Sequence[Array]:
+        return [x + x.dtype.type(self.by) for x in ours]
 
-    def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
-        return [x - self.by for x in theirs]
+    def read(self, theirs: Sequence[Array], shapes: Sequence[Shape], op: Op) -> Sequence[Array]:
+        return [x - x.dtype.type(self.by) for x in theirs]
 
 
 @dataclass(frozen=True)
 class SwapHalves:
     """The halves of each head of q or k in the other order: a rotation by the opposite angle."""
 
-    def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
+    def write(self, ours: Sequence[Array], op: Op) -> Sequence[Array]:
         if not isinstance(op, Attention):
             raise WeightsError(f"{type(op).__name__} has no heads whose halves could be swapped.")
-        return [_apart(x, 0, -1, 2, op.head_dim // 2).flip(1).flatten(0, 2) for x in ours]
+        return [_apart(x, 0, -1, 2, op.head_dim // 2)[:, ::-1].reshape(x.shape) for x in ours]
 
-    def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
+    def read(self, theirs: Sequence[Array], shapes: Sequence[Shape], op: Op) -> Sequence[Array]:
         return self.write(theirs, op)
 
 
@@ -179,42 +175,52 @@ class RopeOrder:
     llama.cpp stores q and k so for its llama architecture. A model that turns adjacent pairs itself has this order already.
     """
 
-    def write(self, ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
+    def write(self, ours: Sequence[Array], op: Op) -> Sequence[Array]:
         return [self._swapped(x, op, halves_first=True) for x in ours]
 
-    def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op) -> Sequence[Tensor]:
+    def read(self, theirs: Sequence[Array], shapes: Sequence[Shape], op: Op) -> Sequence[Array]:
         return [self._swapped(x, op, halves_first=False) for x in theirs]
 
-    def _swapped(self, x: Tensor, op: Op, halves_first: bool) -> Tensor:
+    def _swapped(self, x: Array, op: Op, halves_first: bool) -> Array:
         if not isinstance(op, Attention):
             raise WeightsError(f"{type(op).__name__} has no heads whose rows could be in rotary order.")
         if op.rope is not None and op.rope.interleaved:
             return x
         pairs = (2, op.head_dim // 2) if halves_first else (op.head_dim // 2, 2)
-        return x.reshape(-1, *pairs, *x.shape[1:]).transpose(1, 2).reshape(x.shape)
+        return x.reshape(-1, *pairs, *x.shape[1:]).swapaxes(1, 2).reshape(x.shape)
 
 
-def _torch() -> Any:
-    import torch
+def _joined(parts: Sequence[Array], axis: int) -> Array:
+    """One after the other along an axis; of arrays without data, one without."""
+    if any(any(part.strides) for part in parts):
+        return np.concatenate(parts, axis)
+    first, length = parts[0], sum(part.shape[axis] for part in parts)
+    return blank([(*first.shape[:axis], length, *first.shape[axis + 1 :])], first.dtype)[0]
 
-    return torch
+
+def _parted(whole: Array, sizes: Sequence[int], axis: int) -> list[Array]:
+    """The first so many along an axis, the next so many, and so on."""
+    return np.split(whole, np.cumsum(sizes), axis)[:-1]
 
 
-def _apart(x: Tensor, axis: int, *sizes: int) -> Tensor:
+def _flat(x: Array, axis: int = 0) -> Array:
+    """An axis and the next as one."""
+    return x.reshape(*x.shape[:axis], -1, *x.shape[axis + 2 :])
+
+
+def _apart(x: Array, axis: int, *sizes: int) -> Array:
     """One axis as several."""
     return x.reshape(*x.shape[:axis], *sizes, *x.shape[axis + 1 :])
 
 
-def written(chain: Sequence[Transform], ours: Sequence[Tensor], op: Op) -> Sequence[Tensor]:
+def written(chain: Sequence[Transform], ours: Sequence[Array], op: Op) -> Sequence[Array]:
     """Our tensors as the checkpoint stores them."""
     for step in chain:
         ours = step.write(ours, op)
     return ours
 
 
-def read_back(
-    chain: Sequence[Transform], theirs: Sequence[Tensor], shapes: Sequence[Shape], op: Op
-) -> Sequence[Tensor]:
+def read_back(chain: Sequence[Transform], theirs: Sequence[Array], shapes: Sequence[Shape], op: Op) -> Sequence[Array]:
     """The checkpoint's tensors as ours, of these shapes."""
     sides = [shapes]  # the shapes before each step
     for step in chain[:-1]:
@@ -224,6 +230,6 @@ def read_back(
     return theirs
 
 
-def blank(shapes: Sequence[Shape]) -> list[Tensor]:
-    """Tensors without data."""
-    return [_torch().empty(shape, device="meta") for shape in shapes]
+def blank(shapes: Sequence[Shape], dtype: Any = np.float32) -> list[Array]:
+    """Arrays without data: a zero that is seen everywhere."""
+    return [np.broadcast_to(np.zeros((), dtype), shape) for shape in shapes]
