@@ -13,12 +13,14 @@ from onnx_cases import random_module, stored
 
 from archspec.compiler.lower import lower
 from archspec.compiler.resolve import resolve_text
+from archspec.exporters.onnx.answers import loaded, reference
 from archspec.exporters.onnx.emit import Target, emit, parts
 from archspec.exporters.onnx.precision import FP32, Precision, precision, storage
+from archspec.exporters.onnx.questions import Case, request
 from archspec.exporters.onnx.rounded import rounded
 from archspec.exporters.onnx.sidecar import write_weights
 from archspec.exporters.onnx.twin import twin
-from archspec.exporters.onnx.verify import Case, Graph, loaded, on_cpu, reference, request, stepped
+from archspec.exporters.onnx.verify import Graph, on_cpu, stepped
 from archspec.ops.model import Model
 
 CUTS = (4, 3, 1, 1)
@@ -26,13 +28,13 @@ INT4, INT8 = precision("int4", block=16), precision("int8", block=16, symmetric=
 ODD = precision("int4", block=32, symmetric=False)  # one zero a row: half a byte
 
 
-def model(ffn: str, experts: int = 64, layers: int | str = 2, top_k: int = 3) -> Model:
+def model(ffn: str, experts: int = 64, layers: int | str = 2, top_k: int = 3, width: int = 32) -> Model:
     text = f"""
 archspec: 1
 name: mixture
 vocab_size: 61
 context_length: 24
-d_model: 32
+d_model: {width}
 norm: {{kind: rmsnorm}}
 decoder:
   layers: {layers}
@@ -98,7 +100,6 @@ def differences(of: Model, numbers: Precision, folder: Path, target: Target = "o
         (f"{RELU}, {ONE_BY_ONE}", INT8, "QMoE"),
         (f"{SILU}, {SOFTMAX}", INT8, "QMoE"),
         (f"{SILU}, {SOFTMAX}", precision("fp16"), "MoE"),
-        (f"{HALF_BIASED}, {GROUPED}", precision("int4", block=16, compute="fp16"), "QMoE"),
     ],
 )
 def test_the_kernels_compute_what_pytorch_does(ffn: str, numbers: Precision, kernel: str, tmp_path: Path) -> None:
@@ -107,6 +108,35 @@ def test_the_kernels_compute_what_pytorch_does(ffn: str, numbers: Precision, ker
     assert [n.op_type for n in graph.graph if n.domain == "com.microsoft" and "MoE" in n.op_type] == [kernel] * 2
     assert f"2 of 2 mixtures of experts are {kernel}" in map(str, graph.meta["fusions"])
     assert max(differences(made, numbers, tmp_path).values()) < 1e-4
+
+
+WIDE = "expert: {kind: gated, width: 64, activation: silu, bias: [up]}"
+
+
+@pytest.mark.parametrize("numbers", [precision("int4", compute="fp16"), precision("int8", block=16, compute="bf16")])
+def test_in_half_of_a_float_the_kernel_is_cudas(numbers: Precision, tmp_path: Path) -> None:
+    made = model(f"{WIDE}, {GROUPED}", 8, width=64)
+    graph = emit(made, "cached", pytest.fail, precision=numbers, target="ort")
+    assert "2 of 2 mixtures of experts are QMoE" in map(str, graph.meta["fusions"])
+    assert max(differences(made, numbers, tmp_path).values()) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("ffn", "width", "numbers", "reason"),
+    [
+        (WIDE, 32, precision("int4", compute="fp16"), "experts of 64 by 32, where CUDA's kernel wants multiples of 64"),
+        (SILU, 64, precision("int4", compute="bf16"), "experts of 32 by 64, where CUDA's kernel wants multiples of 64"),
+        (
+            WIDE,
+            64,
+            precision("int8", block=16, symmetric=False, compute="fp16"),
+            "asymmetric blocks of 16, where CUDA's kernel wants 32 or more",
+        ),
+    ],
+)
+def test_what_cudas_kernel_lacks_stays(ffn: str, width: int, numbers: Precision, reason: str) -> None:
+    graph = emit(model(f"{ffn}, {SOFTMAX}", 8, width=width), "cached", pytest.fail, precision=numbers, target="ort")
+    assert f"2 mixtures of experts stay as they are: {reason}" in map(str, graph.meta["fusions"])
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,13 @@ import platform
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import onnx
 import onnxruntime
 import pytest
 
-from archspec.errors import DeviceError, UsageError
+from archspec.errors import ArchspecError, DeviceError, UsageError
 from archspec.exporters.runtime import cuda as cuda_module
 from archspec.exporters.runtime import device as device_module
 from archspec.exporters.runtime.cuda import Driver, cuda_major, libraries, missing_libraries
@@ -70,7 +71,7 @@ def test_cuda_is_never_the_cpu_in_silence(graph: Path, capfd: pytest.CaptureFixt
 def test_auto_says_what_it_took_and_why(graph: Path, capfd: pytest.CaptureFixture[str]) -> None:
     _, report = open_session(graph, "auto")
     assert report.device == "cpu"
-    assert report.why == f"no CUDA: {HERE.why}"
+    assert report.why == f"no CUDA: {HERE.why.split('; ')[0]}"
     assert capfd.readouterr() == ("", "")
 
 
@@ -83,24 +84,61 @@ def test_cuda_is_cuda(graph: Path) -> None:
     assert live(CUDA) is None
 
 
-def test_a_heavy_node_on_the_cpu_is_an_error(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a provider without a kernel does: the session lists it first and the node lands on the CPU."""
+@pytest.fixture
+def claims(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A CUDA that takes no node, as one does that has no kernel for any: it stands first in the session, and all run on the CPU."""
     real = onnxruntime.InferenceSession
 
     class Claims(real):  # type: ignore[misc, valid-type]
-        def __init__(self, path: str, options: object, *providers: object, enable_fallback: int) -> None:
+        def __init__(
+            self, path: str, options: object, providers: list[str], *rest: object, enable_fallback: int
+        ) -> None:
             super().__init__(path, options, [CPU], enable_fallback=enable_fallback)
+            self.claimed = providers
 
         def get_providers(self) -> list[str]:
-            return [CUDA, CPU]
+            return self.claimed
 
     monkeypatch.setattr(device_module.onnxruntime, "InferenceSession", Claims)
     monkeypatch.setattr(device_module, "cuda", lambda: device_module.Availability(True, "a card"))
+    return Claims
+
+
+def test_a_heavy_node_on_the_cpu_is_an_error(
+    graph: Path, claims: type[onnxruntime.InferenceSession], monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(DeviceError, match="no kernel for MatMul"):
         open_session(graph, "cuda")
-    monkeypatch.setattr(Claims, "get_providers", lambda self: [CPU])
+    monkeypatch.setattr(claims, "get_providers", lambda self: [CPU])
     with pytest.raises(DeviceError, match="was to run on CUDAExecutionProvider and runs on CPU"):
         open_session(graph, "cuda")
+
+
+@pytest.mark.usefixtures("claims")
+def test_auto_takes_the_cpu_for_what_cuda_has_no_kernel_for(graph: Path) -> None:
+    _, report = open_session(graph, "auto")
+    assert (report.device, report.providers) == ("cpu", (CPU,))
+    assert report.why == "CUDA has no kernel for MatMul in the precision of product.onnx"
+
+
+@pytest.mark.parametrize(
+    ("told", "kind", "remedy"),
+    [
+        ("cannot use the graph capture feature as requested", DeviceError, "run it without"),
+        ("NOT_IMPLEMENTED : Could not find an implementation for Clip(13)", FolderError, "in another precision"),
+        ("Provider type for Less node with name '' is not set.", FolderError, "in another precision"),
+        ("INVALID_GRAPH", FolderError, "export the model again"),
+    ],
+)
+def test_a_refusal_says_what_to_do(
+    graph: Path, monkeypatch: pytest.MonkeyPatch, told: str, kind: type[ArchspecError], remedy: str
+) -> None:
+    def refuse(*given: object, **named: object) -> None:
+        raise device_module.ort.Fail(told)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", refuse)
+    with pytest.raises(kind, match=remedy):
+        open_session(graph, "cpu")
 
 
 @pytest.mark.usefixtures("afresh")
@@ -221,10 +259,22 @@ def test_doctor_finds_dot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     dot = tmp_path / "dot"
     dot.write_text("#!/bin/sh\necho 'dot - graphviz version 9.0' >&2\n")
     dot.chmod(0o755)
-    assert facts()["graphviz", "dot"].value == f"dot - graphviz version 9.0 ({dot})"
+    assert facts()["graphviz", "dot"].value == f"graphviz version 9.0 ({dot})"
     dot.write_text("#!/bin/sh\nexit 3\n")
     assert facts()["graphviz", "dot"].state == "missing"
     assert "does not run" in facts()["graphviz", "dot"].value
+
+
+def test_doctor_says_what_optional_packages_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from archspec.exporters.runtime import doctor as doctor_module
+
+    use = ("plays chess", "pip install no-such-part")
+    monkeypatch.setattr(doctor_module, "OPTIONAL", {"numpy": use, "no-such-part": use})
+    told = facts()
+    assert told["optional", "numpy"] == Fact("optional", "numpy", version("numpy"))
+    assert told["optional", "no-such-part"] == Fact(
+        "optional", "no-such-part", "not installed: it plays chess", "note", "pip install no-such-part"
+    )
 
 
 def test_doctor_sees_a_package_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

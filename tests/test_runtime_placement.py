@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -11,9 +12,10 @@ from tiny import text
 
 from archspec.cli.doctor import command
 from archspec.errors import UsageError
+from archspec.exporters.runtime.cache import ELEMENTS
 from archspec.exporters.runtime.device import CPU
 from archspec.exporters.runtime.folder import open_folder
-from archspec.exporters.runtime.placement import _read, placements
+from archspec.exporters.runtime.placement import _read, _some, placements
 
 
 @pytest.mark.parametrize(
@@ -49,6 +51,13 @@ def test_copies_are_told_from_nodes_and_only_the_last_call_counts() -> None:
     place = _read("model.onnx", [*early, runs[0], *late, runs[1]])
     assert place.nodes == {"CUDAExecutionProvider": {"MatMul": 1}, CPU: {"Shape": 1}}
     assert place.copies == 1
+
+
+@pytest.mark.parametrize("element", [*ELEMENTS, "tensor(int64)"])
+def test_an_input_of_any_type_is_given_something(element: str) -> None:
+    value = _some(SimpleNamespace(shape=["batch", 2, "past", 4], type=element))
+    assert value.data_type() == element
+    assert value.shape() == [1, 2, 3, 4]
 
 
 def test_a_device_needs_a_folder() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from archspec.errors import ArchspecError
+from archspec.exporters.runtime.cuda import card_bytes
 from archspec.exporters.runtime.device import Device
 from archspec.exporters.runtime.session import Runtime
 
@@ -37,17 +38,25 @@ def between(moments: Iterator[Any]) -> list[float]:
 
 
 class ExportedFolder:
-    """An export on ONNX Runtime, through archspec's own runtime: what `archspec run` does."""
+    """An export on ONNX Runtime, through archspec's own runtime: what `archspec run` does.
 
-    def __init__(self, folder: str, device: Device, threads: int) -> None:
+    recorded: its steps are a CUDA graph.
+    """
+
+    def __init__(self, folder: str, device: Device, threads: int, recorded: bool = False) -> None:
+        before = 0 if device == "cpu" else card_bytes()
         start = time.perf_counter()
-        self._runtime = Runtime.load(folder, device, threads)
+        self._runtime = Runtime.load(folder, device, threads, cuda_graph=recorded)
         self._load = time.perf_counter() - start
+        self._card = card_bytes() - before if self._runtime.device.device == "cuda" else 0
 
     def about(self) -> dict[str, Any]:
-        """Where it runs and how long it took to load, in seconds."""
+        """Where it runs, how long it took to load, in seconds, and the bytes of the card that this took."""
         report = self._runtime.device
-        return {"device": report.device, "why": report.why, "nodes": dict(report.nodes), "load_seconds": self._load}
+        return {
+            "device": report.device, "why": report.why, "nodes": dict(report.nodes), "load_seconds": self._load,
+            "card_bytes": self._card,
+        }  # fmt: skip
 
     def generate(self, context: int, batch: int, new: int) -> list[float]:
         """Greedily after `context` tokens, or beside a source of so many."""

@@ -116,6 +116,8 @@ def measure(folder: ExportFolder, plan: Plan, setup: Setup, progress: Progress) 
             "the probe", engine="machine", device=device, threads=setup.threads, half=work.dtype != "float32"
         )
         running = {OURS: ours}
+        if device == "cuda" and plan.generates and work.recordable:
+            running[f"{OURS}, recorded"] = start("ONNX Runtime", engine="folder", device=device, recorded=True, **given)
         for name, option, compiled in (("PyTorch eager", "torch", False), ("torch.compile", "compile", True)):
             if setup.torch and (setup.compiled or not compiled):
                 options: dict[str, Any] = {
@@ -126,8 +128,9 @@ def measure(folder: ExportFolder, plan: Plan, setup: Setup, progress: Progress) 
                 }
                 running[name] = start(name, f"leave it out: --no-{option}", **options, **given)
         taken = take_turns(plan, running, machine, work.product(), progress)
-        engines = {
-            name: Measured(process.call("about"), taken.turns[name], process.call("peak"), taken.card[name])
-            for name, process in running.items()
-        }
+        engines = {}
+        for name, process in running.items():
+            about = process.call("about")
+            card = about["card_bytes"] + taken.card[name]
+            engines[name] = Measured(about, taken.turns[name], process.call("peak"), card)
     return Results(folder, plan, setup, work, engines, taken.limits)

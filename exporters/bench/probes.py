@@ -6,7 +6,6 @@ streaming read, the other against ONNX Runtime's own matrix product at the model
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import time
 from collections.abc import Callable, Mapping
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from onnx import helper
 
 from archspec.errors import DeviceError
-from archspec.exporters.runtime.cuda import preload
+from archspec.exporters.runtime.cuda import card_bytes, preload
 from archspec.exporters.runtime.device import PROVIDERS
 
 #: Bytes that are read: more than any cache holds.
@@ -134,16 +133,6 @@ class Machine:
             binding.synchronize_outputs()
 
         return run
-
-
-def card_bytes() -> int:
-    """Bytes taken of the first card, as the driver says, in a process that uses it."""
-    driver = ctypes.CDLL("libcuda.so.1")
-    context, free, total = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
-    driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
-    driver.cuCtxSetCurrent(context)
-    driver.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
-    return total.value - free.value
 
 
 def _best(work: Callable[[], object]) -> float:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from archspec.errors import DeviceError
+from archspec.exporters.runtime.cuda import card_bytes
 from archspec.exporters.runtime.folder import open_folder
 from archspec.exporters.torch.cache import StaticCache
 from archspec.exporters.torch.module import DTYPES, build
@@ -28,10 +29,11 @@ class TorchModel:
     """
 
     def __init__(self, folder: str, device: str, threads: int, dtype: str, compiled: bool) -> None:
-        start = time.perf_counter()
         torch.set_num_threads(threads)
         if device == "cuda" and not torch.cuda.is_available():
             raise DeviceError("this PyTorch has no CUDA", "install one that has it, or leave it out: --no-torch")
+        before = card_bytes() if device == "cuda" else 0
+        start = time.perf_counter()
         opened = open_folder(Path(folder))
         self._net = build(opened.model, opened.spec.init, dtype=dtype, device=device).eval()
         self._call: Any = self._net
@@ -42,10 +44,14 @@ class TorchModel:
         self._device, self._dtype = device, DTYPES[dtype]
         self._caches: dict[tuple[int, int, int], StaticCache] = {}
         self._load = time.perf_counter() - start
+        self._card = card_bytes() - before if device == "cuda" else 0
 
     def about(self) -> dict[str, Any]:
-        """Where it runs and how long it took to build, in seconds; compiling comes with the first call."""
-        return {"device": self._device, "dtype": str(self._dtype).removeprefix("torch."), "load_seconds": self._load}
+        """Where it runs, how long it took to build, in seconds, and the bytes of the card that this took. Compiling comes with the
+        first call.
+        """
+        dtype = str(self._dtype).removeprefix("torch.")
+        return {"device": self._device, "dtype": dtype, "load_seconds": self._load, "card_bytes": self._card}
 
     def generate(self, context: int, batch: int, new: int) -> list[float]:
         """As `ExportedFolder.generate`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import platform
 from collections.abc import Iterator
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from archspec.exporters.runtime.cuda import driver
-from archspec.exporters.runtime.folder import MANIFEST
 from archspec.exporters.tables import Cell, Column, Table
 from archspec.exporters.units import flops, size
 
@@ -57,13 +55,12 @@ def rows(results: Results) -> Iterator[Row]:
 def record(results: Results) -> dict[str, Any]:
     """Everything, as plain data: seconds, bytes, FLOPs and shares of 1. docs/performance.md documents it."""
     plan, folder = results.plan, results.folder
-    manifest = json.loads((folder.path / MANIFEST).read_text("utf-8"))
     return {
         "archspec_bench": RECORD,
         "model": {
             "name": folder.spec.name,
             "folder": str(folder.path),
-            **{key: manifest.get(key) for key in ("form", "head", "target", "precision", "parameters")},
+            **{key: folder.manifest[key] for key in ("form", "head", "target", "precision", "parameters")},
             "weight_bytes_of_a_step": results.work.weight_bytes(plan.batch),
         },
         "settings": {
@@ -202,7 +199,7 @@ def _engines(results: Results) -> Table:
     if results.device == "cuda":
         columns.append(Column("card", "of the card", size, True))
     table = Table("What each takes", columns)
-    stored = json.loads((results.folder.path / MANIFEST).read_text("utf-8"))["precision"]
+    stored = results.folder.manifest["precision"]
     for name, engine in results.engines.items():
         numbers = engine.about.get("dtype", stored)
         row: list[Cell] = [name, engine.about["device"], str(numbers), engine.about["load_seconds"], engine.peak]

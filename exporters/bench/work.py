@@ -41,6 +41,8 @@ class Work:
         kept = [v for v in graph.inputs if str(v.name).startswith("past.")]
         self._number = (kept or [result])[0].dtype or ir.DataType.FLOAT
         shape = result.shape
+        #: May its steps be a CUDA graph? Every cache is a buffer then.
+        self.recordable = bool(kept) and all(str(v.shape[2]).startswith("capacity") for v in kept if v.shape)
         self.last_only = isinstance(self.model.head, LmHead) and shape is not None and shape[1] == 1
 
     @property
@@ -96,9 +98,10 @@ class Work:
 
 
 def weights_read(graph: ir.Graph) -> Iterator[tuple[str, int]]:
-    """(name, bytes) of the stored weights that a run of a graph reads, each as often as nodes read it."""
+    """(name, bytes) of the stored weights that a step reads, each as often as nodes read it: those inside of branches read none,
+    but where many tokens are new."""
     read: Counter[str] = Counter()
-    for node in graph.all_nodes():
+    for node in graph:
         first, last = LOOKED_UP.get(node.op_type, (0, -1))
         for i, value in enumerate(node.inputs):
             stored = value.const_value if value else None

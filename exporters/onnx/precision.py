@@ -93,6 +93,11 @@ def precision(
         sizes = ", ".join(map(str, SIZES[:-1]))
         raise UsageError(f"A block of {block} weights has no kernels.", f"say {sizes} or {SIZES[-1]}")
     bits: Literal[4, 8] = 4 if name == "int4" else 8
+    if bits == 4 and block == SIZES[-1] and compute not in (None, "fp32"):
+        raise UsageError(
+            f"4 bits in blocks of {block} have no kernel on CUDA, which is what computing in {compute} is for.",
+            f"say blocks of {SIZES[-2]}, or int8",
+        )
     return Precision(compute or "fp32", Blocks(bits, block or BLOCK, symmetric), keep)
 
 
@@ -132,7 +137,7 @@ def routed(model: Model) -> frozenset[str]:
 
 def beside_latents(model: Model) -> frozenset[str]:
     """The matrices between heads and latents. A step multiplies by one of them along its columns, and blocks run along its rows."""
-    at = [path for path, op, _ in walk(model) if isinstance(op, LatentAttention) and op.cached]
+    at = [path for path, op, _ in walk(model) if isinstance(op, LatentAttention)]
     return frozenset(f"{path}{name}.weight" for path in at for name in ("k_up", "v_up"))
 
 

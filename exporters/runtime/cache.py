@@ -12,7 +12,7 @@ Letters: B rows of a batch, T new tokens of a call, P past columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -77,12 +77,17 @@ class Port:
         return [batch, self.heads, rows, self.width]
 
     def empty(self, batch: int, rows: int) -> Value:
-        """A value with room for so many rows; on the CPU it takes memory only where it is written."""
-        shape = self.shape(batch, rows)
+        """A value with room for so many rows, which hold zeros: a kernel may weigh what is no number by 0."""
         if self.device == "cpu":
-            zeros = np.zeros(shape, ELEMENTS[self.element][1])
-            return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(zeros, self.kind)
-        return onnxruntime.OrtValue.ortvalue_from_shape_and_type(shape, self.kind, self.device)
+            return zeros(self.shape(batch, rows), self.element)
+        none = onnxruntime.OrtValue.ortvalue_from_shape_and_type(self.shape(batch, 0), self.kind, self.device)
+        return moved(self, none, back=rows) if rows else none
+
+
+def zeros(shape: Sequence[int], element: str) -> Value:
+    """A value on the CPU; it takes memory only where it is written."""
+    kind, numpy = ELEMENTS[element]
+    return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(np.zeros(shape, numpy), kind)
 
 
 def place(value: Value, row: int) -> Place:
@@ -111,13 +116,12 @@ class Buffer:
             rows = window + (window // 4 if port.device == "cpu" else 0)
         self.port, self.rows, self.value = port, rows, port.empty(batch, rows)
 
-    def reach(self, rows: int) -> bool:
-        """See to it that so many rows fit. True where that took another buffer."""
+    def reach(self, rows: int, enough: int) -> bool:
+        """See to it that so many rows fit. True where that took another buffer, of `enough` rows."""
         if self.port.window or rows <= self.rows:
             return False
-        longer = max(rows, GROWTH * self.rows)
-        self.value = moved(self.port, self.value, back=longer - self.rows)
-        self.rows = longer
+        self.value = moved(self.port, self.value, back=enough - self.rows)
+        self.rows = enough
         return True
 
     def bind(self, binding: Binding) -> None:
@@ -184,7 +188,9 @@ def moved(
     binding = session.io_binding()
     binding.bind_ortvalue_input("x", value)
     binding.bind_cpu_input("start", np.array([start], np.int64))
-    binding.bind_cpu_input("pads", np.array([front, back], np.int64))
+    batch = value.shape()[0]
+    for name, rows in (("front", front), ("back", back)):
+        binding.bind_cpu_input(name, np.array(port.shape(batch, rows), np.int64))
     binding.bind_output("y", *(into or (port.device,)))
     run(session, binding)
     return binding.get_outputs()[0]
@@ -192,15 +198,18 @@ def moved(
 
 @cache
 def _mover(kind: int, device: str) -> onnxruntime.InferenceSession:
-    """y = empty rows ++ x[:, :, start:] ++ empty rows."""
+    """y = empty rows ++ x[:, :, start:] ++ empty rows; front, back: the shapes of what is empty. CUDA has no Pad of bfloat16."""
     node, value = helper.make_node, helper.make_tensor_value_info
-    nodes = [node("Slice", ["x", "start", "end", "axis"], ["rest"]), node("Pad", ["rest", "pads", "", "axis"], ["y"])]
-    ins = [
-        value("x", kind, [None] * 4),
-        value("start", TensorProto.INT64, [1]),
-        value("pads", TensorProto.INT64, [2]),
+    nodes = [
+        node("Slice", ["x", "start", "end", "axis"], ["rest"]),
+        node("Expand", ["zero", "front"], ["before"]),
+        node("Expand", ["zero", "back"], ["behind"]),
+        node("Concat", ["before", "rest", "behind"], ["y"], axis=2),
     ]
+    ins = [value("x", kind, [None] * 4), value("start", TensorProto.INT64, [1])]
+    ins += [value(name, TensorProto.INT64, [4]) for name in ("front", "back")]
     constants = [helper.make_tensor(name, TensorProto.INT64, [1], [n]) for name, n in (("axis", 2), ("end", 2**62))]
+    constants.append(helper.make_tensor("zero", kind, [], [0.0]))
     graph = helper.make_graph(nodes, "rows", ins, [value("y", kind, [None] * 4)], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     options = onnxruntime.SessionOptions()

@@ -12,7 +12,7 @@ from functools import cache
 
 import onnxruntime
 
-_DRIVER = "libcuda.so.1"
+_DRIVER = "libcuda.so.1" if sys.platform.startswith("linux") else "nvcuda.dll"
 _CUDA_ERRORS = {
     3: "the driver is not initialised",
     35: "the driver is older than the CUDA runtime",
@@ -91,11 +91,10 @@ def missing_libraries() -> tuple[Library, ...]:
 @cache
 def driver() -> Driver:
     """Ask the driver itself, through its C interface; no CUDA toolkit is needed for that."""
-    name = _DRIVER if sys.platform.startswith("linux") else "nvcuda.dll"
     try:
-        cuda = ctypes.CDLL(name)
+        cuda = ctypes.CDLL(_DRIVER)
     except OSError:
-        return Driver(fault=f"{name} is missing: no NVIDIA driver is installed")
+        return Driver(fault=f"{_DRIVER} is missing: no NVIDIA driver is installed")
     number = ctypes.c_int()
     version = None
     if cuda.cuDriverGetVersion(ctypes.byref(number)) == 0 and number.value:
@@ -113,3 +112,15 @@ def _card(cuda: ctypes.CDLL, index: int) -> str:
     cuda.cuDeviceGet(ctypes.byref(handle), index)
     cuda.cuDeviceGetName(name, len(name), handle)
     return name.value.decode(errors="replace")
+
+
+def card_bytes() -> int:
+    """Bytes taken of the first card, by whomever, what CUDA itself takes for this process included; 0 where there is no card."""
+    if not driver().cards:
+        return 0
+    cuda = ctypes.CDLL(_DRIVER)
+    context, free, total = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
+    cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+    cuda.cuCtxSetCurrent(context)
+    cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
+    return total.value - free.value

@@ -43,6 +43,7 @@ class Decoding:
 
     fixed: inputs that stay as they are: the encoder's keys and values, the source's mask, the prefix lengths.
     room: columns that are expected; buffers are made so long, and longer ones where that was too few.
+    context: columns that there can be, and tables by position have rows for; None: there is no telling.
     recorded: steps of one token are a CUDA graph, in a session that was opened for it (`replayable` says which graphs can be).
     """
 
@@ -54,6 +55,7 @@ class Decoding:
         fixed: Mapping[str, Value] | None = None,
         room: int = 1,
         *,
+        context: int | None = None,
         recorded: bool = False,
     ) -> None:
         self._session, self._fixed = session, dict(fixed or {})
@@ -74,7 +76,7 @@ class Decoding:
             self._binding.bind_ortvalue_input(name, value)
         self._typed = "token_type_ids" in {i.name for i in session.get_inputs()}
         self._options = unrecorded() if recorded and device == "cuda" else None
-        self._recorded, self._device = recorded, device
+        self._recorded, self._device, self._context = recorded, device, context
         self._replay: Replay | None = None
 
     @property
@@ -106,11 +108,14 @@ class Decoding:
 
     def _grow(self, columns: int) -> None:
         self._replay = None  # buffers move
+        enough = GROWTH * columns
+        if self._context is not None:
+            enough = max(columns, min(enough, self._context))
         for buffer in self._buffers:
-            if buffer.reach(columns):
+            if buffer.reach(columns, enough):
                 buffer.bind(self._binding)
         # windows take any number of columns: then as many as a buffer would have grown to, so that a recording lasts
-        self._room = min((b.rows for b in self._buffers if not b.port.window), default=GROWTH * columns)
+        self._room = min((b.rows for b in self._buffers if not b.port.window), default=enough)
 
     def retire(self, rows: Sequence[int]) -> None:
         """Make these rows padding from end to end: whatever they are fed from now on, no position of theirs grows."""

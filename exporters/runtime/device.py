@@ -103,6 +103,11 @@ class Availability:
     why: str
     remedy: str | None = None
 
+    @property
+    def foremost(self) -> str:
+        """Of several reasons the first, without which the others do not matter yet."""
+        return self.why.partition("; ")[0]
+
 
 @contextmanager
 def _quiet() -> Iterator[None]:
@@ -177,7 +182,7 @@ def _why_not(reason: str) -> Availability:
         remedies.append('pip install "onnxruntime-gpu[cuda,cudnn]"')
     if not faults:
         faults.append(f"onnxruntime says: {reason}")
-    return Availability(False, "; ".join(faults), "; ".join(remedies) or None)
+    return Availability(False, "; ".join(faults), "\n".join(remedies) or None)
 
 
 def open_session(
@@ -191,7 +196,8 @@ def open_session(
     """Load the ONNX file `path` on `device`.
 
     `cuda` means CUDA: the heavy nodes run there or this raises DeviceError with what is missing. `auto` takes CUDA where it
-    works and the CPU otherwise; the report says which and why. `threads`: of one operation on the CPU; None: one a core.
+    works and has kernels for them all, and the CPU otherwise; the report says which and why. `threads`: of one operation on the
+    CPU; None: one a core.
     `profile`: how the file begins that `end_profiling` writes, with every node that ran. `cuda_graph`: runs may be recorded.
     Raises FolderError for a file that ONNX Runtime cannot load, UsageError for another device name or thread count.
     """
@@ -201,11 +207,17 @@ def open_session(
     if device == "cpu" and not cuda_graph:
         return _open(path, [CPU], threads, "asked for", profile)
     state = cuda()
-    if state.usable:
+    demanded = device == "cuda" or cuda_graph
+    if not state.usable:
+        if demanded:
+            raise DeviceError(f"CUDA cannot be used: {state.why}", state.remedy)
+        return _open(path, [CPU], threads, f"no CUDA: {state.foremost}", profile)
+    try:
         return _open(path, [CUDA, CPU], threads, state.why, profile, cuda_graph)
-    if device == "cuda" or cuda_graph:
-        raise DeviceError(f"CUDA cannot be used: {state.why}", state.remedy)
-    return _open(path, [CPU], threads, f"no CUDA: {state.why}", profile)
+    except DeviceError as error:
+        if demanded:
+            raise
+        return _open(path, [CPU], threads, error.message, profile)
 
 
 def _open(
@@ -222,20 +234,33 @@ def _open(
             settings[0]["enable_cuda_graph"] = "1"
         session = onnxruntime.InferenceSession(path, options, providers, settings, enable_fallback=0)
     except ORT_ERRORS as error:
-        told = str(error).splitlines()[0]
-        kernel = "NOT_IMPLEMENTED" in told
-        raise FolderError(
-            f"ONNX Runtime cannot load {path}: {told}",
-            "it has no such kernel here (of bfloat16 on CUDA only): export in another precision, or run it on CUDA"
-            if kernel
-            else "export the model again",
-        ) from error
+        raise _refused(path, str(error).splitlines()[0]) from error
     placed = [(s.ep_name, node) for s in session.get_provider_graph_assignment_info() for node in s.get_nodes()]
     got = session.get_providers()
     if got[0] != providers[0]:
         raise DeviceError(f"{path} was to run on {providers[0]} and runs on {got[0]}")
     stray = sorted({node.op_type for name, node in placed if name != providers[0] and node.op_type in _HEAVY})
     if stray:
-        raise DeviceError(f"{providers[0]} has no kernel for {', '.join(stray)} of {path}, which would run on the CPU")
+        raise DeviceError(
+            f"CUDA has no kernel for {' and '.join(stray)} in the precision of {path.name}",
+            "export with --precision fp16 or bf16, or with --compute fp16 beside int8 and int4; or run it on the CPU",
+        )
     nodes = Counter(name for name, _ in placed)
     return session, DeviceReport("cuda" if got[0] == CUDA else "cpu", why, tuple(got), dict(nodes))
+
+
+def _refused(path: Path, told: str) -> ArchspecError:
+    """What ONNX Runtime's refusal to load a graph means for whoever wanted to run it."""
+    if "graph capture" in told:
+        return DeviceError(
+            f"the steps of {path} cannot be recorded as a CUDA graph: a part of each runs on the CPU, or on a condition",
+            "run it without",
+        )
+    # the second: what it says where neither CUDA nor the CPU takes a node
+    kernel = "NOT_IMPLEMENTED" in told or "Provider type for" in told
+    return FolderError(
+        f"ONNX Runtime cannot load {path}: {told}",
+        "it has no such kernel here (of bfloat16 on CUDA only): export in another precision, or run it on CUDA"
+        if kernel
+        else "export the model again",
+    )

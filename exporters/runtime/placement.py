@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from .cache import ELEMENTS, Value, zeros
 from .decode import Decoding, host, run_bound
 from .device import Device, open_session
 from .folder import ExportFolder
@@ -42,12 +43,12 @@ def _placement(folder: ExportFolder, part: str, device: Device) -> Placement:
     with TemporaryDirectory() as beside:
         session, report = open_session(path, device, profile=Path(beside) / "profile")
         if part == "cached":
-            fixed = {i.name: host(_some(i)) for i in session.get_inputs() if i.name.split(".")[0] in _FIXED}
+            fixed = {i.name: _some(i) for i in session.get_inputs() if i.name.split(".")[0] in _FIXED}
             state = Decoding(session, report.device, 1, fixed, room=8)
             for length in (3, 1):
                 state.step(np.zeros((1, length), np.int64), np.ones((1, length), np.int64))
         else:
-            given = {i.name: host(_some(i)) for i in session.get_inputs()}
+            given = {i.name: _some(i) for i in session.get_inputs()}
             run_bound(session, given, {o.name: report.device for o in session.get_outputs()})
         events = json.loads(Path(session.end_profiling()).read_text("utf-8"))
     return _read(path.name, events)
@@ -57,11 +58,10 @@ def _placement(folder: ExportFolder, part: str, device: Device) -> Placement:
 _FIXED = ("cross", "source_mask", "prefix_length")
 
 
-def _some(port: Any) -> np.ndarray[Any, Any]:
-    """Ones in the shape of an input, with 1 for a row and 3 for any other length."""
+def _some(port: Any) -> Value:
+    """Something in the shape of an input, with 1 for a row and 3 for any other length: integers are 1, and other numbers 0."""
     shape = [n if isinstance(n, int) else 1 if n == "batch" else 3 for n in port.shape]
-    kinds = {"tensor(int64)": np.int64, "tensor(float16)": np.float16}
-    return np.ones(shape, kinds.get(port.type, np.float32))
+    return zeros(shape, port.type) if port.type in ELEMENTS else host(np.ones(shape, np.int64))
 
 
 def _read(graph: str, events: list[dict[str, Any]]) -> Placement:

@@ -2,6 +2,9 @@
 
 The mask is as wide as the buffers are long, with 0 for what is still to come; tokens, mask and logits have one place each on the
 device. The first such step is recorded with all its kernels, and those after it are started by a single call.
+
+To record a step ONNX Runtime runs it several times. Rows of keys and values are then written where they stand already, but a window
+that is full moves by a row each time: it is kept beforehand, and put back for the step that counts.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from .cache import ELEMENTS, Buffer, Value
+from .cache import ELEMENTS, Buffer, Value, moved
 from .device import run
 
 #: ONNX Runtime's name for which recording a run belongs to; -1 is none.
@@ -57,6 +60,8 @@ class Replay:
         self._ids = value(np.zeros((batch, 1), np.int64), device)
         self._mask = value(np.zeros((batch, self.room), np.int64), device)
         self._logits = value(np.zeros((batch, 1, vocab), ELEMENTS[output.type][1]), device)
+        #: Until it is recorded.
+        self._windows: Sequence[Buffer] | None = [b for b in buffers if b.port.window]
         for buffer in buffers:
             buffer.bind(self._binding)
         for name, given in {"input_ids": self._ids, "attention_mask": self._mask, **fixed}.items():
@@ -69,9 +74,20 @@ class Replay:
         wide[:, : mask.shape[1]] = mask
         self._ids.update_inplace(np.ascontiguousarray(ids))
         self._mask.update_inplace(wide)
+        if self._windows is not None:
+            self._record(self._windows)
+            self._windows = None
         run(self._session, self._binding, self._options)
         logits: NDArray[Any] = self._logits.numpy()
         return logits
+
+    def _record(self, windows: Sequence[Buffer]) -> None:
+        kept = [moved(buffer.port, buffer.value) for buffer in windows]
+        run(self._session, self._binding, self._options)
+        for buffer, value in zip(windows, kept, strict=True):
+            back = buffer.value
+            place = back.device_name(), 0, back.element_type(), back.shape(), back.data_ptr()
+            moved(buffer.port, value, into=place)
 
     def __del__(self) -> None:
         self._session.release_captured_graph(self._number)

@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 #: The CPU's kernel takes a fifth longer for a float32 expert than a body of its own does. From so many experts on, idle bodies
 #: take longer still.
 MANY = 64
+#: What CUDA's kernel of matrices in blocks reads at once along a row, and the least block that may have a zero of its own there.
+TILE, LEAST = 64, 32
 #: α of gate · sigmoid(α · gate) · up, by activation.
 GATED = {"silu": 1.0, "quick_gelu": 1.702}
 #: What the kernels call an activation; their `gelu` is the one by tanh.
 PLAIN = {"relu": "relu", "gelu_tanh": "gelu", "gelu_tanh_8": "gelu", "silu": "silu", "identity": "identity"}
-FLOAT16 = ir.DataType.FLOAT16
 
 
 def report_mixtures(run: OrtRun) -> Fusion | None:
@@ -71,7 +72,20 @@ def unfit(run: OnnxRun, moe: Moe, at: str) -> str | None:
     small = _small(run, moe, at)
     if any(small) != all(small):
         return "experts in blocks in part"
+    if any(small) and run.g.half and (reason := _without_cuda(run, moe.expert)):
+        return reason
     return f"fewer than {MANY} experts" if moe.experts < MANY and not run.g.half and not any(small) else None
+
+
+def _without_cuda(run: OnnxRun, expert: Mlp | Gated) -> str | None:
+    """Why CUDA's kernel does not take these experts: what computes in half of a float is for a GPU."""
+    blocks = run.storage.precision.blocks
+    assert blocks is not None
+    if expert.width % TILE or expert.hidden % TILE:
+        return f"experts of {expert.hidden} by {expert.width}, where CUDA's kernel wants multiples of {TILE}"
+    if blocks.size < LEAST and not blocks.symmetric:
+        return f"asymmetric blocks of {blocks.size}, where CUDA's kernel wants {LEAST} or more"
+    return None
 
 
 def _small(run: OnnxRun, moe: Moe, at: str) -> list[bool]:
@@ -103,8 +117,10 @@ def _in_floats(run: OnnxRun, moe: Moe, at: str, x: ir.Value, weights: ir.Value, 
     ins = [value for side in _sides(run, moe, at) for value in (_stack(run, side, moe.experts), side.bias)]
     if probs is not None:
         return _scaled(run, moe, g.op("com.microsoft.MoE", x, probs, *ins, **options))
-    least = 1e-7 if g.dtype == FLOAT16 else 1e-37
-    probs = g.op("Log", g.op("Max", _spread(run, moe, weights, chosen), g.number(least)))
+    shares = g.full(_spread(run, moe, weights, chosen))  # ONNX Runtime has no Log of bfloat16
+    with g.precise():
+        logarithms = g.op("Log", g.op("Max", shares, g.number(1e-37)))
+    probs = g.halved(logarithms)
     y = g.op("com.microsoft.MoE", x, probs, *ins, **options)
     return g.op("Mul", y, g.op("ReduceSum", weights, g.const([-1])))
 
@@ -150,20 +166,25 @@ def _scaled(run: OnnxRun, moe: Moe, y: ir.Value) -> ir.Value:
 def _spread(run: OnnxRun, moe: Moe, weights: ir.Value, chosen: ir.Value) -> ir.Value:
     """B T k, B T k -> n E: the weight of each expert, 0 of those that are not chosen."""
     g = run.g
-    hot = g.op("OneHot", chosen, g.const(moe.experts), g.number([0.0, 1.0]))  # B T k E
-    each = g.op("MatMul", g.op("Unsqueeze", weights, g.const([2])), hot)  # B T 1 E
+    with g.precise():  # ONNX has no OneHot of bfloat16
+        hot = g.op("OneHot", chosen, g.const(moe.experts), g.number([0.0, 1.0]))  # B T k E
+    each = g.op("MatMul", g.op("Unsqueeze", weights, g.const([2])), g.halved(hot))  # B T 1 E
     return g.op("Reshape", each, g.const([-1, moe.experts]))
 
 
 @dataclass(frozen=True)
 class Side:
-    """A matrix that the kernels read of each expert, (out, inp). `rows`: of all of them, one below the other."""
+    """A matrix that the kernels read of each expert, (out, inp). `rows`: of all of them, one below the other.
+
+    parts: the stored tensors it is made of, if not the one of its name.
+    """
 
     name: str
     out: int
     inp: int
     rows: Reader
     bias: ir.Value | None
+    parts: tuple[str, ...] = ()
 
 
 def _sides(run: OnnxRun, moe: Moe, at: str) -> tuple[Side, Side]:
@@ -190,7 +211,7 @@ def _sides(run: OnnxRun, moe: Moe, at: str) -> tuple[Side, Side]:
     beside = (
         run.g.weight(f"{both}.bias", (moe.experts, 2 * f), whole(biases)) if {"gate", "up"} & {*expert.bias} else None
     )
-    return Side(f"{both}.weight", 2 * f, d, _in_turn(run.rows(gate), run.rows(up)), beside), narrow
+    return Side(f"{both}.weight", 2 * f, d, _in_turn(run.rows(gate), run.rows(up)), beside, (gate, up)), narrow
 
 
 def _in_turn(a: Reader, b: Reader) -> Reader:
@@ -213,7 +234,7 @@ def _stack(run: OnnxRun, side: Side, experts: int) -> ir.Value:
 
 def _stacks(run: OnnxRun, side: Side, experts: int) -> list[ir.Value]:
     """Codes, scales and zeros (where a block has one), E out … each."""
-    lying = rows_of(run.g, run.matrix(side.name, experts * side.out, side.inp, side.rows))
+    lying = rows_of(run.g, run.matrix(side.name, experts * side.out, side.inp, side.rows, *side.parts))
     return [_by_expert(run, value, experts) for value in lying]
 
 
