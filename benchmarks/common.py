@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from archspec.exporters.bench import remote
 from archspec.exporters.bench.figures import Figure
 from archspec.exporters.bench.processes import OWN, Process
 from archspec.exporters.bench.report import machine, percent, rate, versions
-from archspec.exporters.bench.turns import WARM, Plan, take_turns
+from archspec.exporters.bench.turns import WARM, Limits, Plan, Taken, take_turns
 from archspec.exporters.bench.work import Work
 from archspec.exporters.tables import Column, Table
 
@@ -29,10 +29,12 @@ ENGINES = Path(__file__).parent / "engines"
 ARCHSPEC = Path(sys.executable).with_name("archspec")
 
 
-def options(doc: str | None, rounds: int) -> argparse.ArgumentParser:
-    """The options that all scripts have."""
+def options(doc: str | None, rounds: int, starts: int | None = None) -> argparse.ArgumentParser:
+    """The options that all scripts have. starts: of scripts that make a `Comparison`."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=rounds, help="turns of each side (default: %(default)s)")
+    if starts:
+        parser.add_argument("--starts", type=int, default=starts, help="processes of each side (default: %(default)s)")
     parser.add_argument("--threads", type=int, default=2, help="default: %(default)s")
     parser.add_argument(
         "--work",
@@ -103,16 +105,30 @@ def probe(stack: ExitStack, threads: int) -> Process:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Sides against one of them, `base`; prefill and decode at these contexts."""
+    """Sides against one of them, `base`; prefill and decode at these contexts.
+
+    starts: processes that each side has, one after another, with the plan's rounds in each. Where the system puts a process's
+    weights decides how fast they can be read: on a virtual machine two alike may be 1.7 x apart, for as long as they live.
+    """
 
     plan: Plan
     prefill: tuple[int, ...]
     decode: tuple[int, ...]
+    starts: int
 
 
-def compared(title: str, c: Comparison, sides: Sequence[Side], base: str, machine_: Process, work: Work) -> Table:
-    """A row for each side at each context, and its speed over that of `base`."""
-    taken = take_turns(c.plan, {s.name: s.process for s in sides}, machine_, work.product(), say)
+Opened = tuple[Sequence[Side], Process]
+"""The sides, and the probe."""
+
+
+def compared(title: str, c: Comparison, opened: Callable[[ExitStack], Opened], base: str, work: Work) -> Table:
+    """A row for each side at each context, and its speed over that of `base`. opened: starts the processes."""
+    taken = Taken({}, {}, {})
+    for number in range(c.starts):
+        say(f"start {number + 1} of {c.starts}")
+        with ExitStack() as stack:
+            sides, machine = opened(stack)
+            _join(taken, take_turns(c.plan, {s.name: s.process for s in sides}, machine, work.product(), say))
     columns = [
         Column("what", ""),
         Column("engine", "engine"),
@@ -126,8 +142,8 @@ def compared(title: str, c: Comparison, sides: Sequence[Side], base: str, machin
     table = Table(title, columns)
     for context in c.prefill:
         limit, flops = taken.limits[context].multiply, work.prompt_flops(context, c.plan.batch)
-        times = {s: Figure(t.first for t in taken.turns[s.name][context]) for s in sides}
-        for side, time_ in times.items():
+        times = {s.name: Figure(t.first for t in taken.turns[s.name][context]) for s in sides}
+        for side, time_ in zip(sides, times.values(), strict=True):
             share = Figure(flops / t for t in time_).over(limit).median
             row = [
                 f"prefill of {context:,}",
@@ -137,28 +153,40 @@ def compared(title: str, c: Comparison, sides: Sequence[Side], base: str, machin
                 share,
                 None,
             ]
-            table.rows.append([*row, *_ratio(times, time_, base)])
+            table.rows.append([*row, *_ratio(times[base], time_)])
     for context in c.decode:
         limits, cache = taken.limits[context], work.cache_bytes(context + WARM + c.plan.new // 2, c.plan.batch)
-        times = {s: Figure(t.step or 0 for t in taken.turns[s.name][context]) for s in sides}
-        for side, time_ in times.items():
+        times = {s.name: Figure(t.step or 0 for t in taken.turns[s.name][context]) for s in sides}
+        for side, time_ in zip(sides, times.values(), strict=True):
             read = Figure((side.weights + cache) / t for t in time_)
             shares = [read.over(limit).median for limit in (limits.read, limits.ordinary)]
             row = [f"decode after {context:,}", side.name, time_.median, c.plan.batch / time_.median, *shares]
-            table.rows.append([*row, *_ratio(times, time_, base)])
+            table.rows.append([*row, *_ratio(times[base], time_)])
     best, ordinary = (
         Figure(x for limits in taken.limits.values() for x in getattr(limits, which)) for which in ("read", "ordinary")
     )
     table.notes.append(
-        f"{c.plan.rounds} rounds. Memory reads {best.median / 1e9:.1f} GB/s ± {percent(best.spread)} at best, "
+        f"{c.starts} starts of each process, {c.plan.rounds} rounds in each. "
+        f"Memory reads {best.median / 1e9:.1f} GB/s ± {percent(best.spread)} at best, "
         f"{ordinary.median / 1e9:.1f} ± {percent(ordinary.spread)} in ordinary pages."
     )
     return table
 
 
-def _ratio(times: Mapping[Side, Figure], mine: Figure, base: str) -> tuple[float, str]:
+def _join(taken: Taken, more: Taken) -> None:
+    """Add what later processes did."""
+    for name, contexts in more.turns.items():
+        for context, turns in contexts.items():
+            taken.turns.setdefault(name, {}).setdefault(context, []).extend(turns)
+    for context, limits in more.limits.items():
+        mine = taken.limits.setdefault(context, Limits())
+        mine.read += limits.read
+        mine.ordinary += limits.ordinary
+        mine.multiply += limits.multiply
+
+
+def _ratio(other: Figure, mine: Figure) -> tuple[float, str]:
     """The other's time over mine, and its quartiles."""
-    (other,) = (figure for side, figure in times.items() if side.name == base)
     ratio = other.over(mine)
     low, high = ratio.quartiles
     return ratio.median, f"{low:.2f}–{high:.2f}"

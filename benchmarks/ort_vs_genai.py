@@ -1,6 +1,6 @@
 """archspec's export and runtime against onnxruntime-genai's builder and runtime, with the same weights, on the CPU.
 
-    python benchmarks/ort_vs_genai.py [--rounds 9] [--threads 2] [--write]
+    python benchmarks/ort_vs_genai.py [--starts 3] [--rounds 3] [--threads 2] [--write]
 
 A Llama of 100 M parameters (12 × 768, 12/4 heads, ffn 2048, vocabulary 32,000, tied), random weights. Each side generates through
 its own runtime; beside them the graphs alone on ONNX Runtime, which tells how much of a difference is the graph's. Wanted: decode
@@ -14,11 +14,13 @@ another onnxruntime than ours and runs with it all the same: pip install --no-de
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import onnx_ir as ir
-from common import ARCHSPEC, Comparison, Side, called, compared, options, ours, probe, publish, theirs
+from common import ARCHSPEC, Comparison, Opened, Side, called, compared, options, ours, probe, publish, theirs
 
 from archspec.exporters.bench.turns import Plan
 from archspec.exporters.bench.work import Work, weights_read
@@ -29,6 +31,11 @@ PLAN = Plan((128, 512, 1024), batch=1, new=16, rounds=0)
 VOCAB, CONTEXT = 32000, 2048
 SHAPE = {"vocab": VOCAB, "heads": 4, "width": 64}
 GENAI = "genai"
+#: Precision -> name -> flags of archspec's exports.
+EXPORTS = {
+    "fp32": {"archspec": ()},
+    "int4": {"archspec": ("--precision", "int4"), "archspec, blocks of 128": ("--precision", "int4", "--block", "128")},
+}
 
 
 def made(work: Path) -> Path:
@@ -66,15 +73,20 @@ def exported(model: Path, name: str, *flags: str) -> Path:
     return out
 
 
-def genai_sides(stack: ExitStack, folder: Path, threads: int) -> list[Side]:
-    """With its shared buffer and without, and its graph alone."""
-    graph = ir.load(folder / "model.onnx").graph
-    weights = sum(n for _, n in weights_read(graph))
-    shared, apart = (
+def opened(stack: ExitStack, precision: str, folders: Mapping[str, Path], work: Path, threads: int) -> Opened:
+    """genai with its shared buffer and without, and its graph alone; each of archspec's exports, and its graph alone."""
+    folder = work / f"genai-{precision}"
+    weights = sum(n for _, n in weights_read(ir.load(folder / "model.onnx").graph))
+    sides = [
         theirs(stack, name, "run_genai.py", weights, folder=str(folder), threads=threads, shared=flag)
         for name, flag in ((GENAI, True), ("genai, no shared buffer", False))
-    )
-    return [shared, apart, alone(stack, "genai's graph alone", folder, threads, weights)]
+    ]
+    sides.append(alone(stack, "genai's graph alone", folder, threads, weights))
+    for name, folder in folders.items():
+        weights = Work(open_folder(folder)).weight_bytes(1)
+        sides.append(ours(stack, name, folder, threads, weights))
+        sides.append(alone(stack, f"{name}: its graph alone", folder, threads, weights))
+    return sides, probe(stack, threads)
 
 
 def alone(stack: ExitStack, name: str, folder: Path, threads: int, weights: int) -> Side:
@@ -85,26 +97,17 @@ def alone(stack: ExitStack, name: str, folder: Path, threads: int, weights: int)
 
 def main() -> None:
     """The command line."""
-    given = options(__doc__, rounds=9).parse_args()
+    given = options(__doc__, rounds=3, starts=3).parse_args()
     model, threads = made(given.work), given.threads
     plan = Plan(PLAN.contexts, PLAN.batch, PLAN.new, given.rounds)
-    comparison, tables = Comparison(plan, PREFILL, DECODE), []
-    for precision, exports in (
-        ("fp32", {"archspec": ()}),
-        (
-            "int4",
-            {"archspec": ("--precision", "int4"), "archspec, blocks of 128": ("--precision", "int4", "--block", "128")},
-        ),
-    ):
-        with ExitStack() as stack:
-            sides = genai_sides(stack, given.work / f"genai-{precision}", threads)
-            for name, flags in exports.items():
-                folder = exported(model, f"llama-{precision}-{len(sides)}", *flags)
-                work = Work(open_folder(folder))
-                sides.append(ours(stack, name, folder, threads, work.weight_bytes(1)))
-                sides.append(alone(stack, f"{name}: its graph alone", folder, threads, work.weight_bytes(1)))
-            table = compared(f"Llama 100 M, {precision}", comparison, sides, GENAI, probe(stack, threads), work)
-            tables.append(table)
+    comparison, tables = Comparison(plan, PREFILL, DECODE, given.starts), []
+    for precision, exports in EXPORTS.items():
+        folders = {
+            name: exported(model, f"llama-{precision}-{i}", *flags) for i, (name, flags) in enumerate(exports.items())
+        }
+        start = partial(opened, precision=precision, folders=folders, work=given.work, threads=threads)
+        work = Work(open_folder(folders["archspec"]))
+        tables.append(compared(f"Llama 100 M, {precision}", comparison, start, GENAI, work))
     publish("genai", tables, threads, write=given.write)
 
 

@@ -1,6 +1,6 @@
 """archspec's export of GPT-2 small against optimum-onnx's, with the same weights, on the CPU.
 
-    OPTIMUM_PYTHON=/path/to/bin/python python benchmarks/ort_vs_optimum.py [--rounds 9] [--threads 2] [--write]
+    OPTIMUM_PYTHON=/path/to/bin/python python benchmarks/ort_vs_optimum.py [--starts 3] [--rounds 3] [--threads 2] [--write]
 
 optimum-onnx 0.1 wants transformers 4, so it runs in an environment of its own, which this makes:
 
@@ -18,7 +18,7 @@ import os
 from contextlib import ExitStack
 from pathlib import Path
 
-from common import ARCHSPEC, Comparison, called, compared, options, ours, probe, publish, theirs
+from common import ARCHSPEC, Comparison, Opened, called, compared, options, ours, probe, publish, theirs
 
 from archspec.exporters.bench.turns import Plan
 from archspec.exporters.bench.work import Work
@@ -52,7 +52,7 @@ def made(work: Path, python: str) -> None:
 
 def main() -> None:
     """The command line."""
-    parser = options(__doc__, rounds=9)
+    parser = options(__doc__, rounds=3, starts=3)
     parser.add_argument(
         "--python", default=os.environ.get("OPTIMUM_PYTHON"), help="that has optimum-onnx; or OPTIMUM_PYTHON"
     )
@@ -64,17 +64,19 @@ def main() -> None:
     folder, checkpoint = given.work / "gpt2-ort", str(given.work / "gpt2-optimum")
     work = Work(open_folder(folder))
     weights, threads = work.weight_bytes(1), given.threads
-    with ExitStack() as stack:
-        model = {"python": given.python, "folder": checkpoint, "threads": threads, "vocab": VOCAB}
-        graph = {"file": f"{checkpoint}/model.onnx", "threads": threads, "vocab": VOCAB, "heads": 12, "width": 64}
+    model = {"python": given.python, "folder": checkpoint, "threads": threads, "vocab": VOCAB}
+    graph = {"file": f"{checkpoint}/model.onnx", "threads": threads, "vocab": VOCAB, "heads": 12, "width": 64}
+
+    def opened(stack: ExitStack) -> Opened:
         sides = [
             theirs(stack, "optimum", "run_optimum.py", weights, bound=False, **model),
             theirs(stack, "optimum, I/O binding", "run_optimum.py", weights, bound=True, **model),
             theirs(stack, "optimum's graph alone", "run_graph.py", weights, **graph),
             ours(stack, "archspec", folder, threads, weights),
         ]
-        machine = probe(stack, threads)
-        table = compared("GPT-2 small, fp32", Comparison(plan, PREFILL, DECODE), sides, "optimum", machine, work)
+        return sides, probe(stack, threads)
+
+    table = compared("GPT-2 small, fp32", Comparison(plan, PREFILL, DECODE, given.starts), opened, "optimum", work)
     publish("optimum", [table], threads, write=given.write)
 
 
