@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class ArchspecError(Exception):
-    """Base of every error that archspec raises on purpose. The message is a whole sentence for the person who reads it."""
+    """Base of every error that archspec raises on purpose. The message is a whole sentence for the person who reads it.
+
+    remedy: what to do; each of its lines is a thing of its own.
+    """
 
     exit_code: ClassVar[int] = 1
 
@@ -22,7 +25,7 @@ class ArchspecError(Exception):
         self.message, self.remedy = message, remedy
 
     def __str__(self) -> str:
-        return self.message if self.remedy is None else f"{self.message}\n  = {self.remedy}"
+        return "\n  = ".join([self.message, *(self.remedy or "").splitlines()])
 
 
 class SpecError(ArchspecError):

@@ -62,7 +62,7 @@ cat <<END
 
 $out/smollm2.svg     the diagram
 $out/smollm2         spec.yaml, model.safetensors, tokenizer.json
-$out/smollm2-onnx    $(du -sh "$out/smollm2-onnx" | cut -f1) for ONNX Runtime, CPU or CUDA
+$out/smollm2-onnx    $(du -sm "$out/smollm2-onnx" | cut -f1) MiB for ONNX Runtime, CPU or CUDA
 
 Ask it something else:
   $bin/archspec run $out/smollm2-onnx --chat "Name three primary colours."

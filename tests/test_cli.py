@@ -55,6 +55,32 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
     assert f"archspec {command}" in done.stdout
 
 
+def overlong(text: str, width: int) -> list[str]:
+    """Lines wider than a terminal, but for those of one word, which cannot be broken."""
+    return [line for line in text.splitlines() if len(line) > width and " " in line.strip()]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_what_is_printed_fits_the_terminal(width: int, tmp_path: Path) -> None:
+    columns = {"COLUMNS": str(width)}
+    for command in COMMANDS:
+        assert not overlong(run(command, "--help", **columns).stdout, width)
+    assert not overlong(run("doctor", **columns).stdout, width)
+    done = run("run", "no-such-folder-of-a-name-that-takes-its-place-in-a-line", "--ids", "1", "--seed", "1", **columns)
+    assert done.stderr.startswith("error: ")
+    assert "\n  = " in done.stderr
+    assert not overlong(done.stderr, width)
+
+
+def test_errors_keep_their_own_lines(tmp_path: Path) -> None:
+    """Tensors that do not fit are listed, one a line, and a long sentence hangs below its beginning."""
+    (tmp_path / "tiny.yaml").write_text(TINY)
+    run("build", "tiny.yaml", "-o", "other", "--set", "d_model=32", "--set", "decoder.layers=1", cwd=tmp_path)
+    told = run("build", "tiny.yaml", "--weights", "other", "-o", "new", cwd=tmp_path, COLUMNS="80").stderr
+    assert not overlong(told, 80)
+    assert len(told.splitlines()) > 5
+
+
 def test_an_unknown_command_names_its_neighbour() -> None:
     done = run("cuont", "gpt2")
     assert done.returncode == 2

@@ -15,12 +15,11 @@ from onnx_cases import random_module, stored
 from tiny import tiny
 
 from archspec.api import load
-from archspec.errors import WeightsError
 from archspec.exporters.onnx.beside import Beside
 from archspec.exporters.onnx.export import export
 from archspec.exporters.runtime.session import Runtime
 from archspec.exporters.torch.module import Transformer
-from archspec.exporters.weights.special import SpecialTokens, special_tokens
+from archspec.exporters.weights.special import SpecialTokens, TextError, special_tokens
 
 og = pytest.importorskip("onnxruntime_genai", reason="onnxruntime-genai is not installed (make setup)")
 
@@ -175,7 +174,10 @@ def test_special_tokens_are_read_where_they_are_said(tmp_path: Path) -> None:
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "generation_config.json").write_text("{")
-    with pytest.raises(WeightsError, match=r"generation_config\.json cannot be read"):
+    with pytest.raises(TextError, match=r"generation_config\.json is not JSON"):
+        special_tokens(tmp_path, {})
+    (tmp_path / "generation_config.json").write_text("[]")
+    with pytest.raises(TextError, match=r"generation_config\.json holds no JSON object"):
         special_tokens(tmp_path, {})
 
 

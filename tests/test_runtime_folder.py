@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from exported import Exported, exported, rows
 from tiny import text
+from tokenizers import Tokenizer, models
 
-from archspec.exporters.runtime.folder import FolderError
+from archspec.exporters.onnx.beside import Beside
+from archspec.exporters.runtime.folder import FolderError, open_folder
 from archspec.exporters.runtime.session import Runtime
 
 
@@ -36,10 +38,6 @@ def damage(folder: Path, how: str) -> None:
             manifest.write_text('{"name": "x"}')
         case "manifest is a list":
             manifest.write_text("[]")
-        case "manifest without files":
-            manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "files": None}))
-        case "graphs left out":
-            manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "graphs": {}}))
         case "other layout":
             manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "archspec_export": 99}))
         case "no graph":
@@ -66,17 +64,15 @@ def damage(folder: Path, how: str) -> None:
         ("a file", "is a file"),
         ("no manifest", "is no export: it has no archspec.json"),
         ("manifest cut", "is not JSON"),
-        ("manifest of something else", "no manifest of layout 1"),
-        ("manifest is a list", "no manifest of layout 1"),
-        ("manifest without files", "does not say which files"),
-        ("other layout", "no manifest of layout 1, but of 99"),
+        ("manifest of something else", "no manifest of layout 2"),
+        ("manifest is a list", "no manifest of layout 2"),
+        ("other layout", "no manifest of layout 2, but of 99"),
         ("no graph", r"model\.onnx is missing"),
         ("no weights", r"model\.onnx\.data is missing"),
         ("weights cut", r"model\.onnx\.data has [\d,]+ bytes and was written with [\d,]+"),
         ("weights too long", r"model\.onnx\.data has [\d,]+ bytes"),
         ("graph cut", r"model\.onnx has [\d,]+ bytes"),
         ("graph is rubbish", r"model\.onnx is not the one that was exported"),
-        ("graphs left out", "does not say which files"),
         ("spec changed", r"spec\.yaml is not the one that was exported"),
     ],
 )
@@ -104,3 +100,53 @@ def test_a_folder_may_be_moved(sound: Exported, tmp_path: Path, monkeypatch: pyt
     shutil.copytree(sound.folder, tmp_path / "moved")
     monkeypatch.chdir(tmp_path)
     assert rows(Runtime.load("moved", "cpu").generate([[5, 6]], max_new_tokens=3)) == [sound.greedy([5, 6], 3)]
+
+
+@pytest.fixture(scope="module")
+def dressed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An export with all that comes with trained weights."""
+    path = tmp_path_factory.mktemp("dressed")
+    tokenizer = Tokenizer(models.WordLevel({"a": 0, "b": 1, "?": 2}, unk_token="?"))
+    tokenizer.save(str(path / "tokenizer.json"))
+    (path / "tokenizer_config.json").write_text('{"eos_token": "b"}')
+    (path / "special_tokens_map.json").write_text('{"eos_token": "b"}')
+    (path / "generation_config.json").write_text('{"eos_token_id": 1}')
+    (path / "chat_template.jinja").write_text("{{ messages[0].content }}")
+    beside = Beside(files=sorted(path.iterdir()))
+    return exported(text("gpt2"), path / "out", beside=beside).folder
+
+
+SETTINGS = {"genai_config.json", "generation_config.json", "chat_template.jinja"}
+
+
+def test_every_file_but_the_settings_is_the_one_that_was_exported(dressed: Path, tmp_path: Path) -> None:
+    """One number or letter is changed in each, by the length that it has; a file that nobody watches would go unnoticed."""
+    names = {path.name for path in dressed.iterdir()}
+    assert {*SETTINGS, "config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"} < names
+    for name in sorted(names):
+        folder = tmp_path / name
+        shutil.copytree(dressed, folder)
+        content = bytearray((folder / name).read_bytes())
+        content[-3] ^= 1
+        (folder / name).write_bytes(content)
+        if name in SETTINGS:
+            open_folder(folder, check=True)
+            continue
+        with pytest.raises(FolderError, match=name.replace(".", r"\.")):
+            open_folder(folder, check=True)
+
+
+@pytest.mark.parametrize("key", ["context_length", "vocab_size", "precision", "parameters", "form", "graphs", "sha256"])
+def test_a_manifest_says_what_the_export_is_and_nothing_else(sound: Exported, tmp_path: Path, key: str) -> None:
+    """Laid out anew it is the same; a fact more, less or changed is found."""
+    folder = tmp_path / "export"
+    shutil.copytree(sound.folder, folder)
+    manifest = json.loads((folder / "archspec.json").read_text())
+    (folder / "archspec.json").write_text(json.dumps(dict(reversed(manifest.items()))))
+    open_folder(folder)
+    without = {k: v for k, v in manifest.items() if k != key}
+    for changed in (without, {**manifest, key: 4096}, {**manifest, key: None}, {**manifest, "another": 1}):
+        (folder / "archspec.json").write_text(json.dumps(changed))
+        with pytest.raises(FolderError, match=r"archspec\.json was changed after the export") as caught:
+            open_folder(folder)
+        assert "genai_config.json" in str(caught.value.remedy)

@@ -8,16 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from exported import exported, rows
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny import text as tiny_text
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from archspec.cli.run import command
 from archspec.exporters.runtime.chat import ChatTemplate, ChatTemplateError, Message
+from archspec.exporters.runtime.generation import ContextError, Step
 from archspec.exporters.runtime.sampling import Sampling
 from archspec.exporters.runtime.session import Runtime
-from archspec.exporters.runtime.text import Text, TextError, TextStream, stream
+from archspec.exporters.runtime.text import Text, TextStream, Written
+from archspec.exporters.weights.special import TextError
 
 CORPUS = [
     "Hello world, hello there.",
@@ -74,6 +78,10 @@ def folder(path: Path, **files: Any) -> Path:
     for name, content in files.items():
         (path / f"{name}.json").write_text(json.dumps(content))
     return path
+
+
+def stream(text: Text, ids: list[int]) -> Written:
+    return Written(text, (Step((i,), (None,)) for i in ids))
 
 
 # ------------------------------------------------------------------------------------------------------------ streaming
@@ -220,8 +228,22 @@ def test_text_ends_before_the_stop_token(speaking: Runtime) -> None:
     stop = next(t for i, t in enumerate(tokens) if i > 2 and t not in tokens[:i])
     config = {"eos_token_id": stop}
     ending = Runtime.load(folder(speaking.folder.path, generation_config=config), "cpu")
-    pieces = ending.write("Hello", sampling=Sampling(1.0, seed=4), max_new_tokens=15)
-    assert "".join(pieces) == ending.text.decode(tokens[: tokens.index(stop)])
+    answer = ending.write("Hello", sampling=Sampling(1.0, seed=4), max_new_tokens=15)
+    assert answer.finish is None
+    assert "".join(answer) == ending.text.decode(tokens[: tokens.index(stop)])
+    assert answer.finish == "stop"
+    asked = [str(ending.folder.path), "Hello", "--temperature=1", "--seed=4", "--json", "--device=cpu"]
+    for most, finish in ((15, "stop"), (2, "length")):
+        done = CliRunner().invoke(command, [*asked, f"-n{most}"], catch_exceptions=False)
+        told = ending.text.decode(tokens[: min(most, tokens.index(stop))])
+        assert json.loads(done.output) == {"text": told, "finish": finish}
+
+
+def test_text_that_comes_to_the_contexts_end_says_so(speaking: Runtime) -> None:
+    answer = speaking.write("Hello", max_new_tokens=100)
+    with pytest.raises(ContextError):
+        list(answer)
+    assert answer.finish == "length"
 
 
 # ----------------------------------------------------------------------------------------------------- chat templates

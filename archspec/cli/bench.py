@@ -37,14 +37,16 @@ class Lengths(click.ParamType[tuple[int, ...]]):
     "--context", type=Lengths(), metavar="N,...",
     help="Tokens before the ones that are made.  [default: 128,1024, as far as the model goes]",
 )  # fmt: skip
-@click.option("--batch", type=Size, default=1, show_default=True, help="Sequences.")
-@click.option("--new", type=Size, help="Steps that are measured after each prompt.  [default: 16]")
-@click.option("--rounds", type=click.IntRange(min=2), default=5, show_default=True, help="Turns of each engine.")
+@click.option("--batch", type=Size, metavar="N", default=1, show_default=True, help="Sequences.")
+@click.option("--new", type=Size, metavar="N", help="Steps that are measured after each prompt.  [default: 16]")
+@click.option(
+    "--rounds", type=click.IntRange(min=2), metavar="N", default=5, show_default=True, help="Turns of each engine."
+)
 @click.option(
     "--device", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True,
     help="cuda means CUDA and nothing else.",
 )  # fmt: skip
-@click.option("--threads", type=Size, help="Of one operation on the CPU.  [default: one a core]")
+@click.option("--threads", type=Size, metavar="N", help="Of one operation on the CPU.  [default: one a core]")
 @click.option("--torch/--no-torch", default=True, show_default=True, help="Beside it: the same spec in PyTorch.")
 @click.option(
     "--compile/--no-compile", "compiled", default=True, show_default=True,
@@ -73,7 +75,7 @@ def command(
     \b
     Example:
       archspec bench gpt2-onnx
-      archspec bench gpt2-onnx --context 128,512 --threads 2 --no-compile --json gpt2.json
+      archspec bench gpt2-onnx --context 128,512 --threads 2 --json gpt2.json
     """
     from archspec.exporters.bench.measure import Setup, measure, settle
     from archspec.exporters.bench.report import record, tables, tidy

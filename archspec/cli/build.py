@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .common import Dtype, Progress, load, spec_argument
+from .common import Dtype, Progress, load, say, spec_argument
 
 
 @click.command("build")
@@ -29,7 +29,12 @@ from .common import Dtype, Progress, load, spec_argument
     help="Of the written weights.  [default: the spec's]",
 )
 @click.option(
-    "--seed", type=int, default=0, show_default=True, help="Of the initialisation, where no weights are read."
+    "--seed",
+    type=int,
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="Of the initialisation, where no weights are read.",
 )
 @click.option("--as", "layout", type=click.Choice(["archspec", "hf"]), default="archspec", show_default=True,
               help="hf: a checkpoint with Hugging Face's names and config.json.")  # fmt: skip
@@ -52,7 +57,7 @@ def command(
     \b
     Example:
       archspec build gpt2 -o gpt2-fresh
-      archspec build smollm2-135m --weights SmolLM2-135M-Instruct.Q4_1.gguf -o smollm2
+      archspec build smollm2-135m --weights model.gguf -o smollm2
       archspec build all-minilm-l6-v2 --weights model.safetensors -o minilm
     """
     from archspec.exporters.weights.folder import write_folder
@@ -62,4 +67,4 @@ def command(
         summary = write_folder(
             arch, output, weights=weights, dtype=dtype, seed=seed, layout=layout, overwrite=force, progress=progress
         )
-    click.echo(summary)
+    say(str(summary))

@@ -53,11 +53,27 @@ class Dtype(click.Choice[str]):
         return super().convert(value, param, ctx)
 
 
-def say(text: str, indent: str = "") -> None:
-    """A sentence, in lines that fit the terminal."""
+def fitted(text: str, indent: str = "", hanging: str = "  ") -> str:
+    """A text in lines that fit the terminal, at most 120 wide; what goes over hangs below its own line, and words stay whole."""
     width = min(shutil.get_terminal_size().columns, 120)
-    told = textwrap.fill(text, width, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False)
-    click.echo(told)
+    lines = []
+    for line in text.splitlines():
+        below = indent + " " * (len(line) - len(line.lstrip())) + hanging
+        lines += textwrap.wrap(
+            indent + line, width, subsequent_indent=below, break_on_hyphens=False, break_long_words=False
+        ) or [""]
+    return "\n".join(lines)
+
+
+def remedy(text: str, indent: str) -> str:
+    """= what to do, a line each"""
+    mark = click.style("=", fg="blue", bold=True)
+    return "\n".join(fitted(f"= {line}", indent).replace("=", mark, 1) for line in text.splitlines())
+
+
+def say(text: str, indent: str = "", err: bool = False) -> None:
+    """A sentence, in lines that fit the terminal."""
+    click.echo(fitted(text, indent), err=err)
 
 
 def format_option(f: F) -> F:
@@ -85,9 +101,9 @@ def echo_error(error: ArchspecError, colored: bool) -> None:
         n = len(error.diagnostics)
         text += f"\n\n{n} error{'s' if n > 1 else ''}" if n > 1 else ""
     else:
-        text = click.style("error", fg="red", bold=True) + f": {error.message}"
+        text = fitted(f"error: {error.message}").replace("error", click.style("error", fg="red", bold=True), 1)
         if error.remedy:
-            text += "\n  " + click.style("=", fg="blue", bold=True) + f" {error.remedy}"
+            text += "\n" + remedy(error.remedy, "  ")
     click.echo(text, err=True, color=colored)
 
 

@@ -11,11 +11,19 @@ Size = click.IntRange(min=1)
 
 @click.command("count")
 @spec_argument
-@click.option("--batch", type=Size, default=1, show_default=True, help="Sequences.")
-@click.option("--length", type=Size, default=None, help="New tokens of each.  [default: context_length, less --past]")
-@click.option("--past", type=click.IntRange(min=0), default=0, show_default=True, help="Tokens already in the cache.")
+@click.option("--batch", type=Size, metavar="N", default=1, show_default=True, help="Sequences.")
 @click.option(
-    "--source-length", type=Size, default=None, help="Tokens of the encoder's input.  [default: context_length]"
+    "--length", type=Size, metavar="N", default=None, help="New tokens of each.  [default: context_length, less --past]"
+)
+@click.option(
+    "--past", type=click.IntRange(min=0), metavar="N", default=0, show_default=True, help="Tokens already in the cache."
+)
+@click.option(
+    "--source-length",
+    type=Size,
+    metavar="N",
+    default=None,
+    help="Tokens of the encoder's input.  [default: context_length]",
 )
 @click.option(
     "--dtype", type=Dtype(), default="float32", show_default=True,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from itertools import groupby
 from pathlib import Path
 
 import click
 
 from archspec.errors import UsageError
 
-from .common import color, say
+from .common import color, fitted, remedy, say
 
 
 @click.command("doctor")
@@ -37,13 +38,16 @@ def command(folder: Path | None, device: str | None) -> None:
     from archspec.exporters.runtime.doctor import doctor
 
     marks = {"ok": ("✓", "green"), "missing": ("✗", "red"), "note": ("·", "yellow")}
-    facts = doctor()
-    width = max(len(f.name) for f in facts)
-    for fact in facts:
-        mark, hue = marks[fact.state]
-        click.echo(f"{click.style(mark, fg=hue)} {fact.name.ljust(width)}  {fact.value}", color=color(sys.stdout))
-        if fact.remedy:
-            click.echo(f"  {' ' * width}  {click.style('=', fg='blue')} {fact.remedy}", color=color(sys.stdout))
+    for topic, group in groupby(doctor(), lambda fact: fact.topic):
+        facts = list(group)
+        width = max(len(fact.name) for fact in facts)
+        click.echo(click.style(topic, bold=True), color=color(sys.stdout))
+        for fact in facts:
+            mark, hue = marks[fact.state]
+            told = fitted(f"{mark} {fact.name.ljust(width)}  {fact.value}", "  ", " " * (width + 4))
+            click.echo(told.replace(mark, click.style(mark, fg=hue), 1), color=color(sys.stdout))
+            if fact.remedy:
+                click.echo(remedy(fact.remedy, " " * (width + 6)), color=color(sys.stdout))
 
 
 def _placements(folder: Path, device: str) -> None:

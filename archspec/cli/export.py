@@ -85,8 +85,8 @@ def command(
     \b
     Example:
       archspec export gpt2 -o gpt2-onnx
-      archspec build smollm2-135m --weights model.gguf -o smollm2 && archspec export smollm2
-      archspec export smollm2 --target ort --precision int4 --block 64 --keep head
+      archspec export smollm2-135m --weights model.gguf -o smollm2-onnx
+      archspec export my-model --target ort --precision int4 --keep head
     """
     if no_weights and weights:
         raise UsageError(f"--no-weights and --weights {weights} contradict each other.", "say one of them")

@@ -13,7 +13,7 @@ import click
 
 from archspec.errors import UsageError
 
-from .common import color
+from .common import color, say
 
 if TYPE_CHECKING:
     from archspec.exporters.runtime.generation import Step
@@ -45,18 +45,21 @@ DEFAULT_MOST = 128
 @click.option(
     "--source", metavar="1,2,3", multiple=True, help="Token ids for the encoder of an encoder-decoder. Repeatable."
 )
-@click.option("--start", type=int, help="The token that an encoder-decoder's answer starts from.")
+@click.option("--start", type=int, metavar="ID", help="The token that an encoder-decoder's answer starts from.")
 @click.option(
     "-n",
     "--max-new-tokens",
     type=click.IntRange(min=1),
+    metavar="N",
     help="Stop after so many.  [default: 128, or what the context leaves]",
 )
 @click.option("--slide", is_flag=True, help="At the context's end drop the first half of the text and go on.")
-@click.option("--temperature", type=float, default=0.0, show_default=True, help="0 is greedy.")
-@click.option("--top-k", type=int, help="Sample from the k likeliest tokens.")
-@click.option("--top-p", type=float, help="Sample from the smallest set of tokens that reaches this probability.")
-@click.option("--seed", type=int, help="Of the sampling.")
+@click.option("--temperature", type=float, metavar="T", default=0.0, show_default=True, help="0 is greedy.")
+@click.option("--top-k", type=int, metavar="K", help="Sample from the k likeliest tokens.")
+@click.option(
+    "--top-p", type=float, metavar="P", help="Sample from the smallest set of tokens that reaches this probability."
+)
+@click.option("--seed", type=int, metavar="N", help="Of the sampling.")
 @click.option(
     "--device",
     type=click.Choice(["auto", "cpu", "cuda"]),
@@ -64,12 +67,14 @@ DEFAULT_MOST = 128
     show_default=True,
     help="cuda means CUDA: never a silent fallback.",
 )
-@click.option("--threads", type=click.IntRange(min=1), help="CPU threads.")
+@click.option("--threads", type=click.IntRange(min=1), metavar="N", help="CPU threads.  [default: one a core]")
 @click.option(
-    "--check", is_flag=True, help="Compare the weights with the hash they were written with: reads all of them."
+    "--check", is_flag=True, help="Compare the weights too with the hash they were written with: reads all of them."
 )
 @click.option("--cuda-graph", is_flag=True, help="Record the step of one token as a CUDA graph (exports for ort).")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON record instead of text.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON record instead of text, and in it why a generation ended."
+)
 @click.option("--stats", is_flag=True, help="Say how fast it was, on stderr.")
 def command(
     folder: Path, prompt: str | None, chat: str | None, system: str | None, ids: tuple[str, ...], fill: str | None,
@@ -88,7 +93,7 @@ def command(
     from archspec.exporters.runtime.sampling import Sampling
     from archspec.exporters.runtime.session import Runtime
 
-    texts = {"prompt": prompt, "--chat": chat, "--fill": fill, "--embed": embed or None, "--classify": classify}
+    texts = {"a PROMPT": prompt, "--chat": chat, "--fill": fill, "--embed": embed or None, "--classify": classify}
     task = _task({**texts, "--ids": ids or None, "--source": None if ids else source or None})
     idle = {"--top-k": top_k, "--top-p": top_p, "--seed": seed}
     if temperature == 0 and (given := [name for name, value in idle.items() if value is not None]):
@@ -103,7 +108,7 @@ def command(
     )
     runtime = Runtime.load(folder, device, threads, check=check, cuda_graph=cuda_graph)  # type: ignore[arg-type]
     if stats:
-        click.echo(f"{runtime.spec.name} on {runtime.device.device.upper()}: {runtime.device.why}", err=True)
+        say(f"{runtime.spec.name} on {runtime.device.device.upper()}: {runtime.device.why}", err=True)
     if task == "--embed":
         _embed(runtime, embed, as_json)
     elif task == "--fill":
@@ -156,8 +161,8 @@ def _text(
     words = runtime.text
     beside = runtime.form == "encoder_decoder"  # the answer begins with one token, and the prompt is the source
     prompt = 1 if beside else len(words.encode(asked) if isinstance(asked, str) else words.encode_chat(asked))
-    pieces = runtime.write(asked, sampling=sampling, max_new_tokens=_most(runtime, most, prompt, slide), slide=slide)
-    _tell(pieces, (lambda text: {"text": text}) if as_json else None, stats)
+    answer = runtime.write(asked, sampling=sampling, max_new_tokens=_most(runtime, most, prompt, slide), slide=slide)
+    _tell(answer, (lambda text: {"text": text, "finish": answer.finish}) if as_json else None, stats)
 
 
 def _tokens(
@@ -169,28 +174,31 @@ def _tokens(
         prompts or None, source=sources or None, decoder_start=start, max_new_tokens=_most(runtime, most, longest, slide),
         temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p, seed=sampling.seed, slide=slide,
     )  # fmt: skip
-    if max(len(prompts), len(sources)) > 1:
-        _batch(steps, as_json, stats)
+    rows = max(len(prompts), len(sources))
+    if as_json or rows > 1:
+        _batch(steps, rows, as_json, stats)
         return
     made = (str(token) for step in steps for token in step.tokens if token is not None)
-    pieces = (("," if i else "") + token for i, token in enumerate(made))
-    _tell(pieces, (lambda text: {"ids": _numbers(text, "--ids")}) if as_json else None, stats)
+    _tell((("," if i else "") + token for i, token in enumerate(made)), None, stats)
 
 
-def _batch(steps: Iterator[Step], as_json: bool, stats: bool) -> None:
-    """The new tokens of each row, a line each, when all are there; what was made is told even where an error follows."""
-    clock, rows = _Clock(), list[list[int]]()
+def _batch(steps: Iterator[Step], rows: int, as_json: bool, stats: bool) -> None:
+    """The new tokens of each row when all are there, a line each, or as JSON; what was made is told even where an error follows."""
+    clock = _Clock()
+    made: list[list[int]] = [[] for _ in range(rows)]
+    ended: Sequence[str | None] = [None] * rows
     try:
         for step in steps:
             clock.tick()
-            rows = rows or [[] for _ in step.tokens]
-            for row, token in zip(rows, step.tokens, strict=True):
+            ended = step.ended
+            for row, token in zip(made, step.tokens, strict=True):
                 row += [] if token is None else [token]
     finally:
         if as_json:
-            click.echo(json.dumps([{"ids": row} for row in rows]))
+            records = [{"ids": row, "finish": finish} for row, finish in zip(made, ended, strict=True)]
+            click.echo(json.dumps(records if rows > 1 else records[0]))
         else:
-            for row in rows:
+            for row in made:
                 click.echo(",".join(map(str, row)))
     if stats:
         clock.report()
@@ -253,7 +261,7 @@ def _fill(runtime: Runtime, text: str, as_json: bool) -> None:
     words = runtime.text
     mask = words.special("mask_token")
     if mask is None:
-        raise UsageError("the tokenizer has no mask token")
+        raise UsageError("the tokenizer has no mask token", "that of an encoder with an lm head has one")
     found = runtime.fill_mask([words.encode(text)], mask)
     records = [
         {"column": f.column, "tokens": [words.token(t) for t in f.tokens], "probabilities": list(f.probabilities)}
@@ -308,5 +316,5 @@ class _Clock:
         if self.count:
             rate = (self.count - 1) / (self.last - self.first) if self.last > self.first else 0.0
             click.echo(
-                f"first token after {1000 * (self.first - self.start):.0f} ms, then {rate:.1f} a second", err=True
+                f"first token after {1000 * (self.first - self.start):.0f} ms, then {rate:,.1f} a second", err=True
             )

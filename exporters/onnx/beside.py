@@ -12,11 +12,11 @@ from typing import Any
 import onnx_ir as ir
 
 from archspec.errors import UsageError, WeightsError
+from archspec.exporters.manifest import MANIFEST
 from archspec.exporters.weights.form import config_text, family_named, form_of
 from archspec.exporters.weights.special import generation_config, special_ids, special_tokens
 from archspec.ops.model import Model
 
-from .folder import MANIFEST
 from .genai import GENAI, genai_config, unfit
 from .precision import Precision
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import json
 from collections.abc import Mapping
@@ -11,27 +10,26 @@ from typing import Any
 
 import onnx_ir as ir
 
+from archspec.exporters.manifest import LAYOUT, MANIFEST, SEAL, SETTINGS, file_hash, seal
 from archspec.ops.model import Model
 
 from .emit import Target, parts, result
-from .folder import MANIFEST
 from .graph import OPSET
 from .precision import Precision, storage
 from .sidecar import SIDECAR
 from .words import Part
 
-#: The version of the folder's layout.
-LAYOUT = 1
-
 
 def write_manifest(folder: Path, content: Mapping[str, Any], known: Mapping[str, str]) -> dict[str, int]:
-    """Write what is said of a folder, with the sizes and hashes of what is in it. Returns the sizes, the manifest's own too.
+    """Write what is said of a folder, with the sizes of what is in it and the hashes of all but `SETTINGS`. Returns the sizes,
+    the manifest's own too.
 
-    known: the hashes of files that need not be read again; graphs are.
+    known: the hashes of files that need not be read again.
     """
-    graphs = [graph["file"] for graph in content["graphs"].values()]
-    hashes = {**known, **{name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in graphs}}
-    text = json.dumps({**content, "files": _sizes(folder), "sha256": hashes}, indent=1, ensure_ascii=False)
+    sizes = _sizes(folder)
+    hashes = {name: known.get(name) or file_hash(folder / name) for name in sizes if name not in SETTINGS}
+    said = {**content, "files": sizes, "sha256": hashes}
+    text = json.dumps(said | {SEAL: seal(said)}, indent=1, ensure_ascii=False)
     (folder / MANIFEST).write_text(text + "\n", "utf-8")
     return _sizes(folder)
 

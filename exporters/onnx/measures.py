@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from archspec.errors import BudgetError
+from archspec.exporters.units import share
 from archspec.ops.head import ClassifierHead, LmHead
 from archspec.ops.model import Model
 
@@ -45,19 +46,24 @@ class Measures:
     clear: int
     clear_agreement: float | None
 
+    @property
+    def distance(self) -> str:
+        """The mean divergence, by its name and with its unit."""
+        if self.agreement is None:
+            return f"1 - cosine {self.divergence:.2g}"
+        return f"KL divergence {self.divergence:.2g} nats"
+
     def __str__(self) -> str:
-        what = "1 - cosine" if self.agreement is None else "KL divergence"
-        unit = "" if self.agreement is None else " nats"
         line = (
-            f"{self.on}: {what} {self.divergence:.2g}{unit} (at most {self.worst:.2g}), "
+            f"{self.on}: {self.distance} (at most {self.worst:.2g}), "
             f"largest difference {self.difference:.2g} where float32's spread is {self.spread:.2g}"
         )
         if self.agreement is None:
             return line
         if self.clear_agreement is None:
-            return f"{line}, the same choice at {self.agreement:.1%} of {self.positions:,}"
-        clear = f"{self.clear_agreement:.1%} of the {self.clear:,} clear ones"
-        return f"{line}, the same choice at {self.agreement:.1%} of {self.positions:,}, {clear}"
+            return f"{line}, the same choice at {share(self.agreement)} of {self.positions:,}"
+        clear = f"{share(self.clear_agreement)} of the {self.clear:,} clear ones"
+        return f"{line}, the same choice at {share(self.agreement)} of {self.positions:,}, {clear}"
 
 
 def measured(model: Model, on: str, want: Array, got: Array) -> Measures:
@@ -90,7 +96,9 @@ def demand(precision: Precision, measures: Measures, budget: float | None) -> No
     if measures.divergence <= allowed:  # not a number is more
         return
     raise BudgetError(
-        f"As {precision}, the model is too far from float32: {measures}; allowed are {allowed:g}.", _remedy(precision)
+        f"As {precision}, the model is too far from float32: {measures.distance}, where {allowed:g} is allowed.\n"
+        f"  {measures}",
+        _remedy(precision),
     )
 
 

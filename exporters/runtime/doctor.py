@@ -18,13 +18,18 @@ PARTS = (
     "pydantic", "PyYAML", "click", "rich", "numpy", "torch", "onnx", "onnx-ir", "graphviz", "safetensors", "tokenizers",
     "gguf", "jinja2",
 )  # fmt: skip
+#: What archspec does without, and what each is for. genai's wheel demands onnxruntime, which would overwrite onnxruntime-gpu.
+OPTIONAL = {
+    "transformers": ("loads what `build --as hf` writes", "pip install transformers"),
+    "onnxruntime-genai": ("runs exported decoders too", "pip install --no-deps onnxruntime-genai"),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
     """One line of the report. `missing` keeps something from working; `note` is worth knowing and no fault."""
 
-    topic: Literal["system", "packages", "graphviz", "onnxruntime", "cuda"]
+    topic: Literal["system", "packages", "optional", "graphviz", "onnxruntime", "cuda"]
     name: str
     value: str
     state: State = "ok"
@@ -33,7 +38,7 @@ class Fact:
 
 def doctor() -> list[Fact]:
     """All facts, in the order in which to read them. Providers are tried, not asked: it takes about a second."""
-    return [*_system(), *_packages(), _dot(), *_runtime()]
+    return [*_system(), *_packages(), *_optional(), _dot(), *_runtime()]
 
 
 def _version(distribution: str) -> str | None:
@@ -73,6 +78,15 @@ def _packages() -> list[Fact]:
     return facts
 
 
+def _optional() -> list[Fact]:
+    facts = []
+    for name, (use, remedy) in OPTIONAL.items():
+        version = _version(name)
+        absent = Fact("optional", name, f"not installed: it {use}", "note", remedy)
+        facts.append(Fact("optional", name, version) if version else absent)
+    return facts
+
+
 def _dot() -> Fact:
     """Graphviz's program, which draws SVG, PNG and PDF; the Python package of that name only calls it."""
     remedy = "apt-get install graphviz, brew install graphviz, or https://graphviz.org/download"
@@ -83,7 +97,7 @@ def _dot() -> Fact:
         told = subprocess.run([path, "-V"], capture_output=True, text=True, timeout=20, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         return Fact("graphviz", "dot", f"{path} does not run: {error}", "missing", remedy)
-    return Fact("graphviz", "dot", f"{(told.stderr or told.stdout).strip()} ({path})")
+    return Fact("graphviz", "dot", f"{(told.stderr or told.stdout).strip().removeprefix('dot - ')} ({path})")
 
 
 def _runtime() -> list[Fact]:
@@ -124,10 +138,10 @@ def _cuda() -> list[Fact]:
     state, major, absent = driver(), cuda_major(), _absent()
     version = "" if state.version is None else f"CUDA {state.version[0]}.{state.version[1]}"
     told = "; ".join(filter(None, (version, state.fault)))
-    facts = [Fact("cuda", "CUDA driver", told, absent if state.fault else "ok")]
-    facts += [Fact("cuda", f"CUDA card {i}", card) for i, card in enumerate(state.cards)]
+    facts = [Fact("cuda", "driver", told, absent if state.fault else "ok")]
+    facts += [Fact("cuda", f"card {i}", card) for i, card in enumerate(state.cards)]
     if major is not None:
-        facts.append(Fact("cuda", "CUDA wanted", f"onnxruntime is built for CUDA {major}", "note"))
+        facts.append(Fact("cuda", "wanted", f"CUDA {major}: onnxruntime is built for it", "note"))
     for library in missing_libraries():
         told = "not found" if library.required else "not found: only some kernels need it"
         state_of = absent if library.required else "note"

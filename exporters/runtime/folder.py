@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from archspec.compiler.compile import compile_spec
 from archspec.errors import ArchspecError
+from archspec.exporters.manifest import LAYOUT, MANIFEST, SEAL, SETTINGS, SPEC, file_hash, seal
 from archspec.language.model import Spec
 from archspec.ops.head import LmHead
 from archspec.ops.model import Form, Model
 
-MANIFEST, SPEC = "archspec.json", "spec.yaml"
-#: The layout of exported folders that is read here.
-LAYOUT = 1
-
 _AGAIN = "export the model again, or copy the whole folder again"
+_YOURS = f"yours to edit are {', '.join(SETTINGS)}"
 
 
 class FolderError(ArchspecError):
@@ -27,12 +25,13 @@ class FolderError(ArchspecError):
 
 @dataclass(frozen=True)
 class ExportFolder:
-    """What an export holds. `graphs`: part (`cached`, `logits`, `encoder`) -> file name."""
+    """What an export holds. `graphs`: part (`cached`, `logits`, `encoder`) -> file name. `manifest`: what archspec.json says."""
 
     path: Path
     spec: Spec
     model: Model
     graphs: dict[str, str]
+    manifest: Mapping[str, Any]
 
     @property
     def form(self) -> Form:
@@ -60,39 +59,29 @@ class ExportFolder:
 
 
 def open_folder(path: Path, *, check: bool = False) -> ExportFolder:
-    """Check an exported folder: its files have their sizes, its spec and its graphs are those that were exported.
+    """Check an exported folder: every file is the one that was exported, but for `SETTINGS`, which are there to be edited.
 
-    check: the weights as well, which reads all of them.
+    check: the weights as well, which reads all of them; without it, their size.
     Raises FolderError with all that is missing or damaged, and SpecError for a spec that this archspec does not read.
     """
     if not path.is_dir():
         fault = "is a file" if path.exists() else "does not exist"
         raise FolderError(f"{path} {fault}", "give a folder that `archspec export` wrote")
     manifest = _manifest(path / MANIFEST)
-    if manifest.get("weights", "") is None:
+    if manifest["weights"] is None:
         raise FolderError(f"{path} holds graphs without their weights", "export the model again, without --no-weights")
-    try:
-        graphs = {part: str(graph["file"]) for part, graph in manifest["graphs"].items()}
-        sizes = {name: int(manifest["files"][name]) for name in [*graphs.values(), manifest["weights"], SPEC]}
-        weights = str(manifest["weights"])
-        hashes = {name: str(manifest["sha256"][name]) for name in sizes}
-        if not {"cached", "logits"} & set(graphs):
-            raise ValueError("no graph has the head")
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise FolderError(f"{path / MANIFEST} does not say which files the export has", _AGAIN) from error
-    faults = [found for name, size in sizes.items() if (found := _fault(path / name, size))]
-    if not faults:
-        faults = [
-            f"{name} is not the one that was exported"
-            for name, digest in hashes.items()
-            if (check or name != weights) and _sha256(path / name) != digest
-        ]
+    hashes = manifest["sha256"]
+    faults = [found for name in hashes if (found := _fault(path / name, manifest["files"][name]))]
+    faults = faults or [
+        f"{name} is not the one that was exported"
+        for name, hash_ in hashes.items()
+        if (check or name != manifest["weights"]) and file_hash(path / name) != hash_
+    ]
     if faults:
-        raise FolderError(f"{path} is damaged: {'; '.join(faults)}", _AGAIN)
+        raise FolderError(f"{path} is damaged: {'; '.join(faults)}", f"{_AGAIN}; {_YOURS}")
     compiled = compile_spec(path / SPEC)
-    if compiled.model.form == "encoder_decoder" and "cached" in graphs and "encoder" not in graphs:
-        raise FolderError(f"{path / MANIFEST} names no graph of the encoder", _AGAIN)
-    return ExportFolder(path, compiled.spec, compiled.model, graphs)
+    graphs = {part: graph["file"] for part, graph in manifest["graphs"].items()}
+    return ExportFolder(path, compiled.spec, compiled.model, graphs, manifest)
 
 
 def _fault(file: Path, size: int) -> str | None:
@@ -102,12 +91,8 @@ def _fault(file: Path, size: int) -> str | None:
     return None if got == size else f"{file.name} has {got:,} bytes and was written with {size:,}"
 
 
-def _sha256(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
-
-
 def _manifest(path: Path) -> dict[str, Any]:
+    """A manifest as archspec wrote it, so that nothing has to be asked of its form any more."""
     if not path.is_file():
         raise FolderError(
             f"{path.parent} is no export: it has no {path.name}", "`archspec export SPEC -o DIR` writes such a folder"
@@ -120,4 +105,9 @@ def _manifest(path: Path) -> dict[str, Any]:
     if layout != LAYOUT:
         raise FolderError(f"{path} is no manifest of layout {LAYOUT}, but of {layout}", _AGAIN)
     found: dict[str, Any] = manifest
+    if found.get(SEAL) != seal(found):
+        raise FolderError(
+            f"{path} was changed after the export: it says what the graphs are, and changing it changes nothing in them",
+            f"export the model again, with --set for what should be otherwise; {_YOURS}",
+        )
     return found

@@ -46,6 +46,16 @@ class Limits:
     context: int | None
     slide: bool = False
 
+    def full(self, length: int) -> bool:
+        """Has a text of so many tokens come to its end? Its last token is not read."""
+        return self.context is not None and length > self.context and not self.slide
+
+    def ended(self, token: int, length: int, made: int) -> Ended | None:
+        """Why a text of so many tokens ends with this one, of which so many were made; None: it goes on."""
+        if token in self.stop:
+            return "stop"
+        return "length" if made == self.most or self.full(length) else None
+
     def room(self, prompt: int) -> int:
         """Columns that a text of so many tokens will come to, as far as that is known."""
         columns = prompt + (self.most or ROOM)
@@ -77,20 +87,17 @@ def generated(
         for i, token in zip(running, map(int, chosen), strict=True):
             tokens[i] = token
             texts[i].append(token)
-            if token in limits.stop:
-                ended[i] = "stop"
-            elif made == limits.most or (limits.most is None and len(texts[i]) > (limits.context or 0)):
-                ended[i] = "length"
+            ended[i] = limits.ended(token, len(texts[i]), made)
         yield Step(tuple(tokens), tuple(ended))
+        if limits.most is not None and made < limits.most and "length" in ended:
+            raise ContextError(
+                f"the context of {limits.context} tokens is full after {made} new ones",
+                f"ask for at most {made} (-n), shorten the prompt, or let the context slide (--slide)",
+            )
         if None not in ended:
             return
         longest = max(len(t) for t, e in zip(texts, ended, strict=True) if e is None)
         if limits.context is not None and longest > limits.context:
-            if not limits.slide:
-                raise ContextError(
-                    f"the context of {limits.context} tokens is full after {made} new ones",
-                    f"ask for at most {made} (-n), shorten the prompt, or let the context slide (--slide)",
-                )
             texts = [_slid(t, limits.context) if e is None else t[-1:] for t, e in zip(texts, ended, strict=True)]
             state, logits = _read(begin, texts, limits, whole)
             state.retire([i for i, e in enumerate(ended) if e])

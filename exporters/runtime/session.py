@@ -24,7 +24,7 @@ from .folder import ExportFolder, open_folder
 from .generation import ContextError, Ids, Limits, Step, generated, padded
 from .replay import replayable
 from .sampling import Sampling, softmax
-from .text import Text, stream
+from .text import Text, Written
 
 Floats = NDArray[np.floating[Any]]
 
@@ -55,7 +55,7 @@ class Runtime:
                 f"the steps of {folder.path} cannot be recorded as a CUDA graph: not every cache is one buffer",
                 "export with --target ort; `archspec export` says which attentions are fused",
             )
-        self._encoder = open_session(folder.encoder, device, threads)[0] if folder.encoder else None
+        self._encoder = open_session(folder.encoder, self.device.device, threads)[0] if folder.encoder else None
         self._threads = threads
         self._inputs = {i.name for i in self._main.get_inputs()}
 
@@ -156,7 +156,10 @@ class Runtime:
             fixed["prefix_length"] = host(np.array([len(r) for r in rows], np.int64))
 
         def begin(batch: int, room: int) -> Decoding:
-            return Decoding(self._main, self.device.device, batch, fixed, room, recorded=self._recorded)
+            context = self.spec.context_length
+            return Decoding(
+                self._main, self.device.device, batch, fixed, room, context=context, recorded=self._recorded
+            )
 
         limits = Limits(frozenset(stop), max_new_tokens, self.spec.context_length, slide)
         whole = "prefix_length" in self._inputs or self.folder.model.grows
@@ -169,8 +172,8 @@ class Runtime:
         sampling: Sampling | None = None,
         max_new_tokens: int | None = None,
         slide: bool = False,
-    ) -> Iterator[str]:
-        """Text after a prompt, or the answer in a conversation, in pieces as it is made; it ends before the stop token.
+    ) -> Written:
+        """Text after a prompt, or the answer in a conversation, in pieces as it is made; `finish` says in the end why it ended.
 
         Beside an encoder the prompt is the source. Raises as `generate`, TextError without a tokenizer, and
         ChatTemplateError for a conversation that the folder's template does not take.
@@ -188,7 +191,7 @@ class Runtime:
             seed=how.seed,
             slide=slide,
         )
-        return stream(text, (step.tokens[0] or 0 for step in steps if step.ended[0] != "stop"))
+        return Written(text, steps)
 
     @property
     def generates(self) -> bool:
@@ -340,7 +343,7 @@ class Runtime:
             wrong = [t for t in row if not 0 <= t < self.spec.vocab_size]
             if wrong:
                 raise UsageError(
-                    f"row {i} of the {what} has token {wrong[0]}; the vocabulary has {self.spec.vocab_size}"
+                    f"row {i} of the {what} has token {wrong[0]}", f"tokens are 0 to {self.spec.vocab_size - 1}"
                 )
             if context is not None and len(row) > context:
                 raise ContextError(f"row {i} of the {what} has {len(row)} tokens and the context holds {context}")

@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
 
-from archspec.errors import ArchspecError
-from archspec.exporters.weights.special import token_text
+from archspec.exporters.weights.special import (
+    TextError,
+    generation_config,
+    json_object,
+    token_text,
+    tokenizer_config,
+)
 
 from .chat import ChatTemplate, ChatTemplateError, Message
+from .generation import Ended, Step
 
 #: What a decoder puts for bytes that are not, or not yet, UTF-8.
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
-class TextError(ArchspecError):
-    """A tokenizer's files are missing, damaged, or do not hold what is asked of them."""
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """A JSON object; an absent file is an empty one."""
-    if not path.is_file():
-        return {}
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise TextError(f"{path} is not JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise TextError(f"{path} holds no JSON object")
-    return content
-
-
 def _tokenizer(path: Path) -> Tokenizer:
-    _read(path)
+    json_object(path)
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:
@@ -63,8 +51,8 @@ class Text:
             raise TextError(
                 f"{folder} has no tokenizer.json", "give token ids, or put the model's tokenizer.json there"
             )
-        config = _read(folder / "special_tokens_map.json") | _read(folder / "tokenizer_config.json")
-        config |= {k: v for k, v in _read(folder / "generation_config.json").items() if k.endswith("token_id")}
+        config = tokenizer_config(folder)
+        config |= {k: v for k, v in generation_config(folder).items() if k.endswith("token_id")}
         template = folder / "chat_template.jinja"
         return cls(
             _tokenizer(folder / "tokenizer.json"),
@@ -163,13 +151,19 @@ class TextStream:
         return self._text.decode(self._ids[: self._shown]), self._text.decode(self._ids)
 
 
-def stream(text: Text, ids: Iterable[int]) -> Iterator[str]:
-    """The pieces of text that the tokens complete, one after the other."""
-    growing = TextStream(text)
-    for i in ids:
-        piece = growing.push(i)
-        if piece:
-            yield piece
-    rest = growing.flush()
-    if rest:
-        yield rest
+class Written(Iterator[str]):
+    """The text that one row of steps makes, in pieces as it is made; it ends before the stop token."""
+
+    def __init__(self, text: Text, steps: Iterator[Step]) -> None:
+        self._growing, self._steps = TextStream(text), steps
+        #: Why it ended, as its last step says: `stop` or `length`. None: it goes on, or was broken off.
+        self.finish: Ended | None = None
+
+    def __next__(self) -> str:
+        for step in self._steps:
+            (token,), (self.finish,) = step.tokens, step.ended
+            if self.finish != "stop" and token is not None and (piece := self._growing.push(token)):
+                return piece
+        if rest := self._growing.flush():
+            return rest
+        raise StopIteration
