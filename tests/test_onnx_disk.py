@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import resource
 import signal
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,18 +51,24 @@ def test_arrays_are_written_as_they_lie_by_rows(tmp_path: Path) -> None:
     assert (tmp_path / "x").read_bytes() == x.T.tobytes() + x[:, ::2].tobytes()
 
 
-def test_a_file_system_without_a_way_past_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = os.open
+@pytest.mark.parametrize("says", ["open", "pwrite"])
+def test_a_file_system_without_a_way_past_the_cache(says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says so when a file is opened, or when it is first written."""
+    real: Callable[..., int] = getattr(os, says)
+    refused = []
 
-    def refusing(path: Path, flags: int, mode: int = 0o777) -> int:
+    def refusing(file: Any, *given: Any) -> int:
+        flags = given[0] if says == "open" else fcntl.fcntl(file, fcntl.F_GETFL)
         if flags & os.O_DIRECT:
+            refused.append(file)
             raise OSError(errno.EINVAL, "no such way")
-        return opened(path, flags, mode)
+        return real(file, *given)
 
-    monkeypatch.setattr(os, "open", refusing)
+    monkeypatch.setattr(os, says, refusing)
     monkeypatch.setattr(disk, "DIRECT", 0)
     with pouring(tmp_path / "x", 3) as file:
         file.write(np.array([1, 2, 3], np.uint8))
+    assert refused
     assert (tmp_path / "x").read_bytes() == b"\1\2\3"
 
 

@@ -83,8 +83,16 @@ def pouring(path: Path, size: int) -> Iterator[Sink]:
 def _opened(path: Path, size: int) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     if size >= DIRECT and hasattr(os, "O_DIRECT"):
-        with suppress(OSError):  # some file systems know no other way than the cache
-            return os.open(path, flags | os.O_DIRECT, 0o666)
+        with suppress(
+            OSError
+        ):  # some file systems know no other way than the cache, and some of those say so at a first write
+            file = os.open(path, flags | os.O_DIRECT, 0o666)
+            try:
+                os.pwrite(file, mmap.mmap(-1, mmap.PAGESIZE), 0)  # written over
+            except OSError:
+                os.close(file)
+                raise
+            return file
     return os.open(path, flags, 0o666)
 
 
