@@ -174,7 +174,9 @@ def _check(model: Model, length: int, past: int, source: int) -> None:
             rows = position.rows - position.offset
             raise UsageError(
                 f"{asked:,} tokens do not fit the {name}'s learned positions: its table has {rows:,} rows",
-                f"--length at most {max(rows - past, 0):,}"
-                if name == model.main[0]
-                else f"--source-length at most {rows:,}",
+                f"--source-length at most {rows:,}"
+                if name != model.main[0]
+                else f"--length at most {rows - past:,}"
+                if past < rows
+                else f"--past at most {max(rows - length, 0):,}",
             )

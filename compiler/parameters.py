@@ -143,11 +143,12 @@ class CacheRun(Record):
     stack: str
     first: int
     last: int
-    slots: tuple[Slot, ...]
+    #: Name and shape of each: `key`, `value`, `latent`.
+    slots: tuple[tuple[str, Slot], ...]
 
     def elements(self, batch: int, tokens: int, source: int) -> int:
         """Elements that one layer keeps of `batch` sequences of `tokens` tokens and `source` source tokens."""
-        return batch * sum(s.heads * s.width * _rows(s, tokens, source) for s in self.slots)
+        return batch * sum(s.heads * s.width * _rows(s, tokens, source) for _, s in self.slots)
 
     @property
     def count(self) -> int:
@@ -163,10 +164,10 @@ def cache_runs(model: Model) -> tuple[CacheRun, ...]:
     """What each layer keeps between calls, equal layers together."""
     runs: list[CacheRun] = []
     for name, stack in model.stacks().items():
-        slots: dict[int, tuple[Slot, ...]] = {}
+        slots: dict[int, tuple[tuple[str, Slot], ...]] = {}
         for i, layer in enumerate(stack.layers):
             if id(layer) not in slots:
-                slots[id(layer)] = tuple(s for _, op, _ in walk(layer) for s in op.state().values())
+                slots[id(layer)] = tuple(s for _, op, _ in walk(layer) for s in op.state().items())
             mine = slots[id(layer)]
             if not mine:
                 continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from archspec.compiler.count import Counts
@@ -126,14 +127,14 @@ def _cache(c: Counts) -> Table:
             Column("all", "all", exact, True),
         ),
     )
-    t.notes.append("kept for each token: tensors × heads × width (2 tensors: keys and values)")
+    names = dict.fromkeys(name.replace("_", " ") for run in c.caches for name, _ in run.slots)
+    t.notes.append(f"kept for each token: tensors × heads × width; the tensors are {', '.join(names)}")
     for run in c.caches:
-        slots = dict.fromkeys((s.heads, s.width, s.rows, s.stream) for s in run.slots)
         kept = " + ".join(
-            f"{sum((s.heads, s.width, s.rows, s.stream) == k for s in run.slots)} × {k[0]} × {k[1]}"
-            + (f", last {k[2]:,}" if k[2] else "")
-            + (" (source)" if k[3] == "source" else "")
-            for k in slots
+            f"{n} × {s.heads} × {s.width}"
+            + (f", last {s.rows:,}" if s.rows else "")
+            + (" (source)" if s.stream == "source" else "")
+            for s, n in Counter(s for _, s in run.slots).items()
         )
         t.rows.append((_label(run), run.count, kept, c.run_bytes(run), run.count * c.run_bytes(run)))
     if len(c.caches) > 1:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny import GROWING, TINY, tiny
 
 from archspec.api import load
+from archspec.cli.count import command
 from archspec.compiler.count import count
 from archspec.compiler.flops import Counter, count_flops
 from archspec.compiler.lower import lower
@@ -16,6 +21,7 @@ from archspec.compiler.parameters import count_parameters
 from archspec.compiler.poly import Poly
 from archspec.compiler.resolve import resolve_text
 from archspec.errors import UsageError
+from archspec.exporters.count_tables import tables
 from archspec.ops.model import Model
 from archspec.ops.words import Mask
 
@@ -249,6 +255,44 @@ def test_lengths_that_do_not_fit_are_refused() -> None:
         load("gpt2").count(length=1025)
     with pytest.raises(UsageError, match="no past"):
         load("bert-base").count(past=3)
+
+
+@pytest.mark.parametrize(
+    ("asked", "option", "most"),
+    [
+        ({"length": 1025}, "length", 1024),
+        ({"length": 100, "past": 1000}, "length", 24),
+        ({"past": 2000}, "past", 1023),
+        ({"length": 100, "past": 2000}, "past", 924),
+    ],
+)
+def test_a_length_that_does_not_fit_is_answered_with_one_that_does(
+    asked: dict[str, int], option: str, most: int
+) -> None:
+    gpt2 = load("gpt2")
+    with pytest.raises(UsageError) as caught:
+        gpt2.count(**asked)  # type: ignore[arg-type]
+    assert caught.value.remedy == f"--{option} at most {most:,}"
+    gpt2.count(**{**asked, option: most})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("past", "said"), [(63, ""), (64, "note: the spec's context ends at 64 tokens, and 65 are")])
+def test_what_is_past_the_context_is_counted_with_a_note(past: int, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL)
+    done = CliRunner().invoke(command, [str(path), "--length", "1", "--past", str(past), "--format", "json"])
+    assert json.loads(done.stdout)["past"] == past
+    assert done.stderr.startswith(said)
+    assert bool(done.stderr) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "names"), [((), "key, value"), ((LATENTS,), "latent, rope key")], ids=["heads", "latents"]
+)
+def test_the_cache_says_which_tensors_it_keeps(overrides: tuple[str, ...], names: str) -> None:
+    (cache,) = (t for t in tables(count(small(*overrides))) if t.title.startswith("KV cache"))
+    assert cache.notes == [f"kept for each token: tensors × heads × width; the tensors are {names}"]
+    assert [row[2] for row in cache.rows if row] == ["1 × 1 × 24 + 1 × 1 × 8" if overrides else "2 × 2 × 16"]
 
 
 def test_json_is_plain_integers() -> None:

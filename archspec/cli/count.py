@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .common import Dtype, echo_tables, format_option, load, spec_argument
+from .common import Dtype, echo_tables, format_option, load, say, spec_argument
 
 Size = click.IntRange(min=1)
 
@@ -70,4 +70,8 @@ def command(
         record["parameters"]["by_path"] = {r["path"]: r["parameters"] for r in table.records()}
         echo_tables([table], fmt, record)  # type: ignore[arg-type]
     else:
+        context, n = arch.spec.context_length, counts.lengths
+        most = max(n.past + n.length, n.source)
+        if context and most > context:
+            say(f"note: the spec's context ends at {context:,} tokens, and {most:,} are counted", err=True)
         echo_tables([tidy(counts)] if fmt == "csv" else tables(counts, explain), fmt, record)  # type: ignore[arg-type]

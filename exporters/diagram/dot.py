@@ -221,7 +221,7 @@ def _toward(a: Point, b: Point, by: float) -> Point:
 def _text(i: int, t: Text) -> str:
     align = {-1: "LEFT", 0: "CENTER", 1: "RIGHT"}[t.align]
     said = f"<B>{markup(t.text)}</B>" if t.bold else markup(t.text)
-    w = width(t.text, t.size, t.bold) * 1.15 + 2.0
+    w = width(t.text, t.size, t.bold) + 2.0
     x = t.x - t.align * w / 2
     cell = f'<TD ALIGN="{align}" WIDTH="{w:.0f}">{said}</TD>'
     table = f'<TABLE BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="0"><TR>{cell}</TR></TABLE>'

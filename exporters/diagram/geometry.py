@@ -11,10 +11,10 @@ Point = tuple[float, float]
 
 TITLE, FACT, SMALL = 11.0, 9.0, 9.0
 TIMES = 15.0
-BOX = 192.0
-HALF = 176.0
-SIDE = 108.0
-TABLE = 136.0
+BOX = 208.0
+HALF = 192.0
+SIDE = 124.0
+TABLE = 152.0
 ROW = 12.0
 CHIP = 22.0
 LANE = 20.0

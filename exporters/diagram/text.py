@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-#: Advance widths of Helvetica in thousandths of its size, by class; what is in no class is as wide as a digit.
+#: Advance widths in thousandths of the size: of DejaVu Sans, the widest font that a picture may be drawn in, or of Helvetica
+#: where that is wider. What is in no class is as wide as a digit.
 _WIDTHS = (
-    (222, "ijl'"), (278, " !,./:;I[]\\ft|·"), (333, "()-r`"), (389, "*"), (500, "Jcksvxyz"), (611, "FTZ"),
-    (667, "ABEKPSVXY&"), (722, "CDHNRUw"), (778, "GOQ"), (833, "Mm"), (889, "%"), (944, "W"), (1015, "@"), (1000, "→"),
+    (278, "ijl'"), (318, " ,.·I"), (337, "/:;\\|"), (411, "!()-[]frt"), (521, "*J`s"), (558, "Lcz?_–"), (592, "kvxy"),
+    (616, "FTaeoθ"), (698, "ABEKPSVXYZα√"), (732, "CRU"), (787, "DGHNOQ&"), (838, "#+<=>^w~±×−"), (863, "M"), (989, "%Wm"),
+    (1015, "@→…"),
 )  # fmt: skip
 _WIDTH = {c: w for w, chars in _WIDTHS for c in chars}
 SEPARATOR = " · "
@@ -15,8 +17,8 @@ SEPARATOR = " · "
 
 def width(text: str, size: float, bold: bool = False) -> float:
     """Points that a line takes at a font size."""
-    em = sum(_WIDTH.get(c, 556 if ord(c) < 0x2E80 else 1000) for c in text) / 1000
-    return em * size * (1.06 if bold else 1.0)
+    em = sum(_WIDTH.get(c, 636 if ord(c) < 0x2E80 else 1000) for c in text) / 1000
+    return em * size * (1.16 if bold else 1.0)
 
 
 def lines(facts: Iterable[str], size: float, room: float, beside: float = 0.0) -> tuple[str, ...]:
