@@ -6,7 +6,7 @@ import importlib.util
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,6 +18,7 @@ from tiny import text
 
 from archspec.cli.bench import command
 from archspec.errors import ArchspecError, UsageError
+from archspec.exporters.bench import engines
 from archspec.exporters.bench.figures import Figure
 from archspec.exporters.bench.measure import settle
 from archspec.exporters.bench.processes import BenchError, Process
@@ -45,6 +46,18 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
 
 def work(model: Exported) -> Work:
     return Work(open_folder(model.folder))
+
+
+def test_a_source_is_read_within_the_first_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What begins a generation counts: beside an encoder it runs the encoder."""
+    now = [0.0]
+    monkeypatch.setattr(engines.time, "perf_counter", lambda: now[0])
+
+    def began() -> Iterator[int]:
+        now[0] += 5
+        return iter([1, 2])
+
+    assert engines.between(began) == [5, 0]
 
 
 # ------------------------------------------------------------------------------------------------------- counted by hand
@@ -151,6 +164,9 @@ def test_the_record_says_everything(made: Made, tmp_path: Path) -> None:
     assert found["model"]["target"] == "ort"
     assert {"processor", "cores", "memory_bytes", "cards", "load"} <= set(found["machine"])
     assert {"python", "onnxruntime", "torch", "archspec-compiler"} <= set(found["versions"])
+    assert "1 thread;" in text
+    assert "Weights in PyTorch are random." in " ".join(text.split())
+    assert f"torch {found['versions']['torch']}" in " ".join(text.split())
     for limit in found["limits"]:
         assert limit["read_bytes_per_second"]["median"] >= limit["read_ordinary_bytes_per_second"]["median"] > 0
         assert limit["multiply_flops_per_second"]["median"] > 0
@@ -164,6 +180,13 @@ def test_the_record_says_everything(made: Made, tmp_path: Path) -> None:
             assert prefill == pytest.approx([context / seconds for seconds in first])
             assert len(at["decode_tokens_per_second"]["rounds"]) == 2
             assert {"prefill_share_of_limit", "decode_share_of_limit"} <= set(at)
+
+
+def test_without_torch_nothing_is_said_of_it(made: Made) -> None:
+    text = run(made("gpt2"), "--context", "1", "--new", "1", "--no-torch")
+    assert "after 1 token\n" in text
+    assert "1 step each" in " ".join(text.split())
+    assert "torch" not in text.lower()
 
 
 @pytest.mark.parametrize("name", ["bert", "classifier"])

@@ -12,12 +12,15 @@ import pytest
 from checkpoints import shipped
 from click.testing import CliRunner
 from documents import DOCUMENTS, ROOT, Block, Command, anchors, blocks, commands, links, missing, reference
+from tiny import text as tiny_text
 
 import archspec
 from archspec.cli.main import COMMANDS, cli
 from archspec.compiler.resolve import resolve_text
 from archspec.diagnostics import CODES
 from archspec.errors import ArchspecError
+from archspec.exporters.onnx.emit import Target
+from archspec.exporters.onnx.precision import Name
 
 #: Commands that a test may run: they take milliseconds, and need neither weights nor Graphviz.
 CHEAP = {"check", "show", "count", "list", "init", "schema"}
@@ -164,6 +167,23 @@ def test_python_examples_run(
 @pytest.mark.parametrize("block", blocks("python", "no-run"), ids=ids)
 def test_python_examples_that_need_weights_compile(block: Block) -> None:
     compile(block.text, block.id, "exec")
+
+
+@pytest.mark.parametrize(("target", "precision"), [("onnx", "fp32"), ("ort", "fp32"), ("ort", "fp16")])
+def test_the_example_without_archspec_says_what_the_runtime_says(
+    target: Target, precision: Name, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beyond windows, too, whose buffers are full from the start."""
+    (tmp_path / "tiny.yaml").write_text(tiny_text("llama"))
+    folder, prompt = tmp_path / "out", [5, 4, 3, 2, 1, 6]
+    archspec.load(tmp_path / "tiny.yaml").export(folder, target=target, precision=precision, verify=False)
+    (code,) = (b.text for b in blocks("python", "no-run") if "onnxruntime.InferenceSession" in b.text)
+    for shown, here in (("smollm2-onnx", str(folder)), ("[504, 3575, 282, 4649, 314]", str(prompt)), ("(20)", "(8)")):
+        assert code.count(shown) == 1
+        code = code.replace(shown, here)
+    exec(compile(code, "docs/onnx.md", "exec"), {})
+    steps = archspec.Runtime.load(folder, "cpu").generate([prompt], max_new_tokens=8, stop=())
+    assert [int(line) for line in capsys.readouterr().out.split()] == [step.tokens[0] for step in steps]
 
 
 def test_what_python_md_names_is_there() -> None:

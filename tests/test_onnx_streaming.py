@@ -289,6 +289,17 @@ def test_a_runtime_says_that_there_are_no_weights(tmp_path: Path) -> None:
     assert "--no-weights" in str(error.value.remedy)
 
 
+@pytest.mark.parametrize("trained", [False, True])
+def test_an_export_says_that_its_weights_are_fresh(
+    trained: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a, spec, out = arch("gpt2", tmp_path), str(tmp_path / "gpt2.yaml"), tmp_path / "out"
+    given = ["--weights", str(saved(checkpoint(a.model, "archspec", dict(random_module(a.model).stored())), tmp_path))]
+    cli.main(["export", spec, "--no-verify", "-o", str(out), *given * trained], standalone_mode=False)
+    assert ("fresh weights, seed 0" in capsys.readouterr().out) is not trained
+    assert json.loads((out / "archspec.json").read_text())["fresh_seed"] == (None if trained else 0)
+
+
 def test_the_command_says_what_it_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     spec = tmp_path / "tiny.yaml"
     spec.write_text(text("mla"))

@@ -113,6 +113,8 @@ def command(
         )
     echo_tables([_table(summary)], "text", None)
     checked = summary.verification
+    if summary.seed is not None:
+        say(f"fresh weights, seed {summary.seed}: nothing in them is trained; trained ones come with --weights")
     for name, reason in summary.left_out.items():
         say(f"no {name}: {reason}")
     if no_weights:

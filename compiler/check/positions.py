@@ -105,6 +105,10 @@ def _degenerate(rope: Rope, dim: int, scaling: RopeScaling) -> str | None:
     return None
 
 
+#: These scalings turn every position otherwise, the first ones too.
+_TRAINED = "or nothing: weights that were trained with it want it as it is"
+
+
 def _reach(site: Site, scaling: RopeScaling, report: Report) -> None:
     """Whether the scaling is of use, and right, for the context of the model."""
     context, place = site.spec.context_length, site.place("attention", "position", "scaling")
@@ -114,10 +118,13 @@ def _reach(site: Site, scaling: RopeScaling, report: Report) -> None:
     # a dynamic scaling starts after its original context: for runs beyond the context that the spec states
     if begins >= context and factor > 1 and not (isinstance(scaling, DynamicScaling) and begins == context):
         message = f"scaling is for contexts past {begins}, and this model's is {context}"
-        report.warn("A307", message, place, f"`context_length: {round(begins * factor)}`, or remove the scaling")
+        otherwise = (
+            "or remove the scaling, which does nothing here" if isinstance(scaling, DynamicScaling) else _TRAINED
+        )
+        report.warn("A307", message, place, f"`context_length: {round(begins * factor)}`, {otherwise}")
     elif isinstance(scaling, YarnScaling) and begins * factor != context:
         message = f"{begins} × {factor:g} = {begins * factor:.10g}, and the context is {context}"
-        remedy = f"`factor: {context / begins:.10g}`, or `context_length: {round(begins * factor)}`"
+        remedy = f"`factor: {context / begins:.10g}`, or `context_length: {round(begins * factor)}`, {_TRAINED}"
         report.warn("A308", message, site.place("attention", "position", "scaling", "factor"), remedy)
 
 

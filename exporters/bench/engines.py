@@ -6,7 +6,7 @@ An engine has `generate`, the seconds of each token, the first one with its prom
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -29,10 +29,10 @@ def texts(vocab: int, batch: int, length: int) -> list[list[int]]:
     return rows
 
 
-def between(moments: Iterator[Any]) -> list[float]:
-    """Seconds from the beginning to the first item, and from each to the next."""
+def between(begin: Callable[[], Iterable[Any]]) -> list[float]:
+    """Seconds from the beginning to the first item, and from each to the next. `begin` counts: it may read a source."""
     at = [time.perf_counter()]
-    for _ in moments:
+    for _ in begin():
         at.append(time.perf_counter())
     return [b - a for a, b in pairwise(at)]
 
@@ -62,10 +62,8 @@ class ExportedFolder:
         """Greedily after `context` tokens, or beside a source of so many."""
         rows = texts(self._runtime.spec.vocab_size, batch, context)
         beside = self._runtime.form == "encoder_decoder"
-        steps = self._runtime.generate(
-            [[START]] * batch if beside else rows, source=rows if beside else None, max_new_tokens=new, stop=()
-        )
-        return between(steps)
+        prompts, source = ([[START]] * batch, rows) if beside else (rows, None)
+        return between(lambda: self._runtime.generate(prompts, source=source, max_new_tokens=new, stop=()))
 
     def forward(self, length: int, batch: int) -> float:
         """A whole text, and a source of that length where there is an encoder beside."""

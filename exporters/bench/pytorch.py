@@ -63,7 +63,7 @@ class TorchModel:
         cache = self._cache(
             batch, prompt.shape[1] + new - 1, 0 if source is None else context
         )  # the last is not read again
-        return between(self._tokens(cache, prompt, source, new))
+        return between(lambda: self._tokens(cache, prompt, source, new))
 
     def forward(self, length: int, batch: int) -> float:
         """As `ExportedFolder.forward`."""

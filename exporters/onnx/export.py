@@ -16,6 +16,7 @@ import onnx_ir as ir
 from archspec.errors import UsageError, VerificationError, WeightsError
 from archspec.exporters.manifest import SPEC
 from archspec.exporters.room import demand_verification
+from archspec.exporters.weights.fresh import Fresh
 from archspec.ops.head import LmHead
 from archspec.ops.model import Model
 
@@ -45,6 +46,7 @@ class ExportSummary:
     `fusions`: what became of the main graph's parts for the target `ort`; `stored`: of its weights, where they were to be in
     blocks.
     `left_out`: a file for other runtimes that was not written -> why.
+    `seed`: of the weights, where they are fresh and written; None: they came from somewhere.
     """
 
     folder: Path
@@ -56,6 +58,7 @@ class ExportSummary:
     fusions: tuple[Fusion, ...]
     stored: str | None
     left_out: Mapping[str, str]
+    seed: int | None
     verification: Verification | None
 
 
@@ -141,11 +144,12 @@ def export(
         exact = {part: graph.meta["exact"] for part, graph in graphs.items()}
         checked = None
         if verify:
-            progress("verification", 0.0)
-            checked = _verified(folder, model, weights, module, apart, asked, precision, exact, budget, context_length)
-            progress("verification", 1.0)
+            checked = _verified(
+                folder, model, weights, module, apart, asked, precision, exact, budget, context_length, progress
+            )
         said = description(model, graphs, context_length, target, precision, not graph_only)
-        said |= {"left_out": left_out, "verification": asdict(checked) if checked else None}
+        seed = weights.seed if isinstance(weights, Fresh) and not graph_only else None
+        said |= {"fresh_seed": seed, "left_out": left_out, "verification": asdict(checked) if checked else None}
         sizes = write_manifest(folder, said | {"spec_sha256": hashes[SPEC]}, hashes)
     return ExportSummary(
         folder=out,
@@ -157,6 +161,7 @@ def export(
         fusions=graphs["cached" if "cached" in graphs else "logits"].meta["fusions"],
         stored=str(storage(model, precision)) if precision.blocks else None,
         left_out=left_out,
+        seed=seed,
         verification=checked,
     )
 
@@ -198,9 +203,12 @@ def _verified(
     exact: Mapping[Part, Exact],
     budget: float | None,
     context: int | None,
+    progress: Progress,
 ) -> Verification:
     """Compare the written folder with PyTorch in float32. Raises VerificationError and BudgetError."""
     from .verify import verify
+
+    progress("verification", 0.0)
 
     def answered() -> Sequence[tuple[Answer, Answer]]:
         from .answers import answers, loaded
@@ -209,13 +217,16 @@ def _verified(
 
     try:
         if precision == FP32:
-            return verify(folder, model, asked, apart.answers if apart else answered)
-        from .trial import verify_precision
+            checked = verify(folder, model, asked, apart.answers if apart else answered)
+        else:
+            from .trial import verify_precision
 
-        return verify_precision(folder, model, weights, module, precision, exact, budget, context)
+            checked = verify_precision(folder, model, weights, module, precision, exact, budget, context, progress)
     except VerificationError:
         _demand_numbers(model, weights)
         raise
+    progress("verification", 1.0)
+    return checked
 
 
 def _demand_numbers(model: Model, weights: Weights) -> None:

@@ -24,6 +24,7 @@ from .passage import TEXT
 from .precision import Precision, storage
 from .questions import Case, fitting, questions, request
 from .rounded import rounded
+from .sidecar import Progress
 from .twin import Exact, twin
 from .verify import Graph, Verification, on_cpu, verify
 from .weights import Weights
@@ -45,6 +46,7 @@ def verify_precision(
     twins: Mapping[Part, Exact],
     budget: float | None,
     context: int | None = None,
+    progress: Progress = lambda stage, share: None,
 ) -> Verification:
     """Compare an exported folder in half precision, or with weights in blocks, with PyTorch in float32.
 
@@ -56,10 +58,13 @@ def verify_precision(
     with evaluating(module):
         wanted = [reference(module, feed) for feed in feeds.values()]
     del module  # two in memory would be one too many
+    progress("verification", 0.25)
     coarse = loaded(model, rounded(model, weights, storage(model, precision)))
     asked = questions(model, context)
+    progress("verification", 0.5)
     checked = verify(folder, model, asked, partial(answers, coarse, asked), twins)
     del coarse
+    progress("verification", 0.75)
     path, remark = folder / parts(model)["logits"], None
     if precision.compute != "bf16":
         graph = Graph(path, on_cpu)
