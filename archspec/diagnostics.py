@@ -6,7 +6,7 @@ It renders as a compiler's message does, or as a record for other programs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple
 
 Severity = Literal["error", "warning"]
@@ -146,12 +146,16 @@ class Diagnostic(NamedTuple):
     def __str__(self) -> str:
         return self.render()
 
-    def render(self, color: bool = False) -> str:
-        """The diagnostic as lines of text, the span underlined with carets."""
+    def render(self, color: bool = False, fit: Callable[[str], str] = str) -> str:
+        """The diagnostic as lines of text, the span underlined with carets.
+
+        fit: breaks a sentence into lines. The place, the source line and its carets stay whole.
+        """
         paint, blue, off = ("", "", "")
         if color:
             paint, blue, off = (_RED if self.severity == "error" else _YELLOW), _BLUE, _OFF
-        lines = [f"{paint}{self.severity}[{self.code}]{off}: {self.message}"]
+        label = f"{self.severity}[{self.code}]"
+        lines = [fit(f"{label}: {self.message}").replace(label, f"{paint}{label}{off}", 1)]
         margin = ""
         if self.place is not None:
             lines.append(f"{blue}  -->{off} {self.place}")
@@ -162,7 +166,7 @@ class Diagnostic(NamedTuple):
                 lines.append(f"{blue}{number} |{off} {text}")
                 lines.append(f"{blue}{' ' * len(number)} |{off} {before}{paint}{carets}{off}")
         for extra in (*self.notes, *([self.remedy] if self.remedy else [])):
-            lines.append(f"{margin}   {blue}={off} {extra}")
+            lines.append(fit(f"{margin}   = {extra}").replace("=", f"{blue}={off}", 1))
         return "\n".join(lines)
 
     def record(self) -> dict[str, Any]:

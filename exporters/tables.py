@@ -6,12 +6,15 @@ import csv
 import io
 import json
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Format = Literal["text", "json", "csv", "markdown"]
 Cell = str | int | float | None
+
+#: Characters that a wrapped column keeps on a narrow terminal.
+NARROWEST = 20
 
 
 @dataclass(frozen=True)
@@ -43,11 +46,14 @@ class Table:
 
     # ------------------------------------------------------------------------------------------------------- renderers
 
-    def text(self, bold: Callable[[str], str] = str, dim: Callable[[str], str] = str) -> str:
-        """Aligned columns under a bold title."""
+    def text(self, bold: Callable[[str], str] = str, dim: Callable[[str], str] = str, width: int | None = None) -> str:
+        """Aligned columns under a bold title. `width`: characters of a line, to which a last column of words is wrapped."""
         heads = [c.title for c in self.columns]
         body = [self.shown(r) if r else None for r in self.rows]
         widths = [max(len(r[i]) for r in [heads, *(b for b in body if b)]) for i in range(len(heads))]
+        if width and not self.columns[-1].right:
+            left = width - sum(widths[:-1]) - 2 * (len(widths) - 1)
+            widths[-1] = min(widths[-1], max(left, NARROWEST))
 
         def line(cells: Sequence[str]) -> str:
             aligned = (
@@ -55,12 +61,18 @@ class Table:
             )
             return "  ".join(aligned).rstrip()
 
+        def lines_of(cells: Sequence[str]) -> Iterator[str]:
+            parts = _wrapped(cells[-1], widths[-1], "") if len(cells[-1]) > widths[-1] else [cells[-1]]
+            yield line([*cells[:-1], parts[0]])
+            yield from (line([""] * (len(cells) - 1) + [part]) for part in parts[1:])
+
         rule = dim("─" * (sum(widths) + 2 * (len(widths) - 1)))
         lines = [bold(self.title)] if self.title else []
         if any(heads):
             lines.append(dim(line(heads)))
-        lines += [line(b) if b else rule for b in body]
-        return "\n".join([*lines, *(dim(line) for note in self.notes for line in _wrapped(note))])
+        for b in body:
+            lines += lines_of(b) if b else [rule]
+        return "\n".join([*lines, *(dim(part) for note in self.notes for part in _wrapped(note, 80, "  "))])
 
     def markdown(self) -> str:
         """A GitHub table under a heading."""
@@ -72,8 +84,8 @@ class Table:
         return "\n".join([*title, heads, rule, *("| " + " | ".join(r) + " |" for r in escape), *notes])
 
 
-def _wrapped(note: str) -> list[str]:
-    return textwrap.wrap(note, 80, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+def _wrapped(text: str, width: int, hanging: str) -> list[str]:
+    return textwrap.wrap(text, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
 
 
 def csv_text(table: Table) -> str:
@@ -86,9 +98,14 @@ def csv_text(table: Table) -> str:
 
 
 def render(
-    tables: Sequence[Table], fmt: Format, record: Any, bold: Callable[[str], str] = str, dim: Callable[[str], str] = str
+    tables: Sequence[Table],
+    fmt: Format,
+    record: Any,
+    bold: Callable[[str], str] = str,
+    dim: Callable[[str], str] = str,
+    width: int | None = None,
 ) -> str:
-    """The tables in a format; `record` is what JSON says."""
+    """The tables in a format; `record` is what JSON says, and `bold`, `dim` and `width` are of text."""
     match fmt:
         case "json":
             return json.dumps(record, indent=2, ensure_ascii=False)
@@ -97,4 +114,4 @@ def render(
         case "markdown":
             return "\n\n".join(t.markdown() for t in tables)
         case "text":
-            return "\n\n".join(t.text(bold, dim) for t in tables)
+            return "\n\n".join(t.text(bold, dim, width) for t in tables)

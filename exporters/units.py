@@ -23,6 +23,11 @@ def size(n: int | float) -> str:
     return _scaled(float(n), 1024.0, ("B", "KiB", "MiB", "GiB", "TiB", "PiB"), " ")
 
 
+def many(n: int, thing: str) -> str:
+    """1 token, 1,024 tokens"""
+    return f"{n:,} {thing}{'' if n == 1 else 's'}"
+
+
 def share(x: float) -> str:
     """31.0 %"""
     return f"{100 * x:.1f} %"

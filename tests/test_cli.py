@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from archspec.api import zoo
 from archspec.cli.main import COMMANDS
 
 TINY = """\
@@ -66,6 +67,8 @@ def test_what_is_printed_fits_the_terminal(width: int, tmp_path: Path) -> None:
     for command in COMMANDS:
         assert not overlong(run(command, "--help", **columns).stdout, width)
     assert not overlong(run("doctor", **columns).stdout, width)
+    assert not overlong(run("list", **columns).stdout, width)
+    assert not overlong(run("show", "kimi-k2", "--layers", **columns).stdout, width)
     done = run("run", "no-such-folder-of-a-name-that-takes-its-place-in-a-line", "--ids", "1", "--seed", "1", **columns)
     assert done.stderr.startswith("error: ")
     assert "\n  = " in done.stderr
@@ -79,6 +82,29 @@ def test_errors_keep_their_own_lines(tmp_path: Path) -> None:
     told = run("build", "tiny.yaml", "--weights", "other", "-o", "new", cwd=tmp_path, COLUMNS="80").stderr
     assert not overlong(told, 80)
     assert len(told.splitlines()) > 5
+
+
+def test_diagnostics_fit_the_terminal_and_sources_stay_whole(tmp_path: Path) -> None:
+    """A remedy that lists keys hangs below its own beginning; the line of the file is one line, and the record is unbroken."""
+    source = f"banana: 1  # {'a comment that is wider than any terminal ' * 2}".rstrip()
+    (tmp_path / "broken.yaml").write_text(TINY.replace("d_model: 16", f"d_model: 16\n{source}"))
+    told = run("check", "broken.yaml", cwd=tmp_path, COLUMNS="60").stderr.splitlines()
+    shown = next(i for i, line in enumerate(told) if line.endswith(f"| {source}"))
+    assert "^" in told[shown + 1]
+    assert not overlong("\n".join(told[:shown] + told[shown + 1 :]), 60)
+    hung = next(i for i, line in enumerate(told) if line.startswith("   = "))
+    assert told[hung + 1].startswith("     ")
+    (record,) = json.loads(run("check", "broken.yaml", "--json", cwd=tmp_path, COLUMNS="60").stdout)
+    remedy = " ".join(line.strip() for line in told[hung:]).removeprefix("= ")
+    assert remedy == record["remedy"]
+    assert len(remedy) > 60
+
+
+def test_in_a_pipe_a_row_is_a_line(tmp_path: Path) -> None:
+    """Only a terminal has a width; whoever reads rows reads one a line."""
+    piped = run("list", COLUMNS="").stdout.splitlines()
+    assert len(run("list", COLUMNS="60").stdout.splitlines()) > len(piped) == 1 + len(zoo())
+    assert run("list", "--format", "csv", COLUMNS="60").stdout == run("list", "--format", "csv", COLUMNS="").stdout
 
 
 def test_an_unknown_command_names_its_neighbour() -> None:

@@ -53,10 +53,11 @@ def _check(spec: str, overrides: tuple[str, ...], records: list[dict[str, Any]] 
         return 0
     arch = load(spec, overrides)
     from archspec.compiler.parameters import count_parameters
+    from archspec.exporters.units import many
 
     warned = len(arch.warnings)
     total = f"{count_parameters(arch.model).total:,} parameters"
     met = " as expected" if arch.spec.expect and arch.spec.expect.parameters else ""
-    doubts = f", {warned} warning{'s' if warned > 1 else ''}" if warned else ""
+    doubts = f", {many(warned, 'warning')}" if warned else ""
     click.echo(f"{arch.name}: ok, {arch.model.form.replace('_', '-')}, {total}{met}{doubts}")
     return 0

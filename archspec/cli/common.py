@@ -65,6 +65,11 @@ def fitted(text: str, indent: str = "", hanging: str = "  ") -> str:
     return "\n".join(lines)
 
 
+def terminal() -> int | None:
+    """The columns of the terminal that stdout is, or that COLUMNS states; None in a pipe, whose reader wants a row in a line."""
+    return shutil.get_terminal_size((0, 0)).columns or None
+
+
 def remedy(text: str, indent: str) -> str:
     """= what to do, a line each"""
     mark = click.style("=", fg="blue", bold=True)
@@ -90,16 +95,16 @@ def load(spec: str, overrides: Sequence[str] = ()) -> Arch:
 
     arch = load_arch(spec, overrides)
     for warning in arch.warnings:
-        click.echo(warning.render(color=color(sys.stderr)) + "\n", err=True, color=color(sys.stderr))
+        click.echo(warning.render(color(sys.stderr), fitted) + "\n", err=True, color=color(sys.stderr))
     return arch
 
 
 def echo_error(error: ArchspecError, colored: bool) -> None:
     """An error as its reader should see it, on stderr."""
     if isinstance(error, SpecError):
-        text = "\n\n".join(d.render(color=colored) for d in error.diagnostics)
+        text = "\n\n".join(d.render(colored, fitted) for d in error.diagnostics)
         n = len(error.diagnostics)
-        text += f"\n\n{n} error{'s' if n > 1 else ''}" if n > 1 else ""
+        text += f"\n\n{n} errors" if n > 1 else ""
     else:
         text = fitted(f"error: {error.message}").replace("error", click.style("error", fg="red", bold=True), 1)
         if error.remedy:
@@ -108,13 +113,13 @@ def echo_error(error: ArchspecError, colored: bool) -> None:
 
 
 def echo_tables(tables: Sequence[Table], fmt: Format, record: Any) -> None:
-    """Tables to stdout in a format."""
+    """Tables to stdout in a format; as text they fit the terminal where their last column can be wrapped."""
     from archspec.exporters.tables import render
 
     on = color(sys.stdout)
     bold = (lambda s: click.style(s, bold=True)) if on else str
     dim = (lambda s: click.style(s, dim=True)) if on else str
-    click.echo(render(tables, fmt, record, bold, dim), color=on)
+    click.echo(render(tables, fmt, record, bold, dim, terminal()), color=on)
 
 
 def write_file(path: Path, data: bytes, *, overwrite: bool = True) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .common import load, spec_argument
+from .common import fitted, load, spec_argument, terminal
 
 
 @click.command("show")
@@ -24,6 +24,7 @@ def command(spec: str, overrides: tuple[str, ...], layers: bool) -> None:
     if layers:
         from archspec.compiler.show import show_layers
 
-        click.echo(show_layers(arch.spec).rstrip("\n"))
+        text = show_layers(arch.spec).rstrip("\n")
+        click.echo(fitted(text) if terminal() else text)
     else:
         click.echo(arch.show().rstrip("\n"))

@@ -11,7 +11,7 @@ from typing import Any
 
 from archspec.exporters.runtime.cuda import driver
 from archspec.exporters.tables import Cell, Column, Table
-from archspec.exporters.units import flops, size
+from archspec.exporters.units import flops, many, size
 
 from .figures import Figure
 from .measure import Measured, Results
@@ -160,11 +160,11 @@ def _speed(results: Results, context: int) -> Table:
             Column("decode_spread", "±", percent, True),
             Column("decode_share", "of limit", percent, True),
         ]
-    many = f", {plan.batch:,} rows" if plan.batch > 1 else ""
+    beside = f", {plan.batch:,} rows" if plan.batch > 1 else ""
     what = (
         "a source of" if results.folder.form == "encoder_decoder" else "after" if results.plan.generates else "texts of"
     )
-    table = Table(f"{results.folder.spec.name}, {what} {context:,} tokens{many}", columns)
+    table = Table(f"{results.folder.spec.name}, {what} {many(context, 'token')}{beside}", columns)
     for name, engine in results.engines.items():
         found = figures(results, engine, context)
         first, rate_, share = (found[key] for key in list(found)[:3])
@@ -206,11 +206,12 @@ def _engines(results: Results) -> Table:
         table.rows.append([*row, engine.card][: len(columns)])
     here, plan = machine(), results.plan
     where = ", ".join(here["cards"]) if results.device == "cuda" else f"{here['processor']}, {here['cores']} cores"
+    unsaid, random = ({"numpy"}, "Weights in PyTorch are random. ") if results.setup.torch else ({"numpy", "torch"}, "")
     table.notes += [
-        f"{where}; {results.setup.threads} threads; load {here['load']:.1f}; "
-        + ", ".join(f"{name} {version}" for name, version in versions().items() if name != "numpy"),
-        f"Medians of {plan.rounds} rounds in which engines take turns, {plan.new} steps each; ±: half of the distance between the "
-        "quartiles. Limits are probed before each turn. Weights in PyTorch are random. Peak memory is that of the whole process.",
+        f"{where}; {many(results.setup.threads, 'thread')}; load {here['load']:.1f}; "
+        + ", ".join(f"{name} {version}" for name, version in versions().items() if name not in unsaid),
+        f"Medians of {many(plan.rounds, 'round')} in which engines take turns, {many(plan.new, 'step')} each; ±: half of the "
+        f"distance between the quartiles. Limits are probed before each turn. {random}Peak memory is that of the whole process.",
     ]
     return table
 
