@@ -10,7 +10,7 @@ from archspec.compiler.parameters import CacheRun, LayerRun
 from archspec.ops.base import Tensor
 
 from .tables import Column, Table
-from .units import exact, flops, share, short, size
+from .units import exact, flops, many, share, short, size
 
 NAMES = {"token_type_embedding": "token types", "embedding_projection": "embedding projection"}
 
@@ -76,10 +76,10 @@ def _layers(c: Counts) -> Table:
 
 def _flops(c: Counts, explain: bool) -> Table:
     n = c.lengths
-    beside = f", {n.source:,} source tokens" if n.source else ""
+    beside = f", {many(n.source, 'source token')}" if n.source else ""
     dense, causal = sum(c.dense.values()), sum(c.causal.values())
     t = Table(
-        f"FLOPs of one forward pass: batch {n.batch:,}, {n.length:,} new tokens after {n.past:,}{beside}",
+        f"FLOPs of one forward pass: batch {n.batch:,}, {many(n.length, 'new token')} after {n.past:,}{beside}",
         (
             Column("component", ""),
             Column("dense", "dense", flops, True),
@@ -102,12 +102,12 @@ def _explained(c: Counts) -> Iterator[str]:
     for name, poly in c.formula.items():
         yield f"{name:6} = {poly}"
         yield f"{'':6} = {exact(poly.at(value))}"
-    letters = f"B = {n.batch:,} batch, T = {n.length:,} new tokens, P = {n.past:,} past"
+    letters = f"B = {n.batch:,} batch, T = {many(n.length, 'new token')}, P = {n.past:,} past"
     yield letters + (
-        f", M = {n.source:,} source tokens, first = {int(n.past == 0)} (1 while P = 0)" if n.source else ""
+        f", M = {many(n.source, 'source token')}, first = {int(n.past == 0)} (1 while P = 0)" if n.source else ""
     )
     for name, (most, step) in c.flops.calls.items():
-        few = "new tokens" if most is None else f"at most {most:,} new tokens"
+        few = "new tokens" if most is None else f"at most {many(most, 'new token')}"
         yield f"{name} = {value(name)}: 1 in {f'a call of {few} after a past' if step else 'any other call'}, 0 otherwise"
     for name in c.flops.masks:
         yield f"{name} = {value(name):,} query-key pairs of a sequence"

@@ -270,7 +270,7 @@ def test_the_page_has_a_place_for_every_table() -> None:
     [
         ((22,), None, "22 tokens and 7 after them are more than the context of gpt2: 24"),
         ((4, 16), 8, "16 tokens and 9 after them"),
-        (None, 23, "23 new tokens do not fit a context of 24"),
+        (None, 23, "a context of 24 has no room for 23 new tokens"),
     ],
 )
 def test_what_the_context_has_no_room_for(made: Made, contexts: Any, new: int | None, message: str) -> None:

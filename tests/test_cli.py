@@ -268,3 +268,10 @@ def test_a_reader_that_goes_away_is_no_error(tiny: Path) -> None:
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
+
+
+def test_an_export_without_a_stderr(tiny: Path, tmp_path: Path) -> None:
+    """As a service may have it: nothing is said there, and all is done."""
+    command = f"{sys.executable} -m archspec.cli.main export {tiny} --no-verify -o {tmp_path / 'out'} 2>&-"
+    assert subprocess.run(["sh", "-c", command], check=False, stdout=subprocess.DEVNULL).returncode == 0
+    assert (tmp_path / "out" / "archspec.json").is_file()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,9 +77,27 @@ def test_a_fault_is_told_with_its_place(process: Apart) -> None:
 def test_a_process_that_was_killed_is_out_of_memory(process: Apart) -> None:
     process.ask(tiny("gpt2"), {}, questions(tiny("gpt2")))  # type: ignore[arg-type]
     process.child.kill()
-    with pytest.raises(UsageError, match=f"killed by signal {signal.SIGKILL}") as error:
+    with pytest.raises(UsageError, match="was killed, as a machine does that is out of memory") as error:
         process.answers()
     assert "--no-verify" in str(error.value.remedy)
+
+
+def test_a_process_that_was_ended_is_not_out_of_memory(process: Apart) -> None:
+    process.child.terminate()
+    with pytest.raises(UsageError, match="was ended by SIGTERM"):
+        process.answers()
+
+
+def test_a_pytorch_that_cannot_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says is told, with the question taken and before it."""
+    (tmp_path / "torch.py").write_text("raise ImportError('libtorch_cpu.so: cannot open shared object file')")
+    monkeypatch.syspath_prepend(tmp_path)
+    process = Apart()
+    try:
+        with pytest.raises(UsageError, match=r"cannot be imported: libtorch_cpu\.so"):
+            process.answers()
+    finally:
+        process.close()
 
 
 def test_it_ends_with_who_asked(process: Apart) -> None:

@@ -16,6 +16,7 @@ from tiny import text as tiny_text
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from archspec.cli.run import command
+from archspec.errors import UsageError
 from archspec.exporters.runtime.chat import ChatTemplate, ChatTemplateError, Message
 from archspec.exporters.runtime.generation import ContextError, Step
 from archspec.exporters.runtime.sampling import Sampling
@@ -297,3 +298,22 @@ def test_templates_are_found_where_they_are_kept(tmp_path: Path) -> None:
 def test_bad_templates(source: str, said: str) -> None:
     with pytest.raises(ChatTemplateError, match=said):
         ChatTemplate(source, {}).render(CONVERSATION)
+
+
+@pytest.mark.parametrize("key", ["eos_token_id", "decoder_start_token_id"])
+@pytest.mark.parametrize("given", ["x", -1, 2.0, True, [2, None]])
+def test_an_end_that_never_comes_is_refused(key: str, given: object, tmp_path: Path) -> None:
+    with pytest.raises(TextError, match=f"`{key}` is .*no token id"):
+        Text.load(folder(tmp_path, generation_config={key: given}))
+
+
+def test_a_chat_template_that_is_not_text(tmp_path: Path) -> None:
+    (folder(tmp_path) / "chat_template.jinja").write_bytes(b"\xff")
+    with pytest.raises(TextError, match="is not UTF-8 text"):
+        Text.load(tmp_path)
+
+
+def test_what_comes_on_stdin_is_text(speaking: Runtime) -> None:
+    done = CliRunner().invoke(command, [str(speaking.folder.path), "-", "--device=cpu", "-n1"], input=b"ab\xff\n")
+    assert isinstance(done.exception, UsageError)
+    assert "stdin is not UTF-8" in str(done.exception)

@@ -145,7 +145,7 @@ class Progress:
     """One line on stderr that says what is being done and how far it is; silent where stderr is not a terminal."""
 
     def __init__(self) -> None:
-        self.live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self.live = sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
         self._bar: Any = None
         self._task: Any = None
 

@@ -122,7 +122,7 @@ def command(
     elif task in ("--ids", "--source"):
         _tokens(runtime, prompts, sources, start, sampling, max_new_tokens, slide, as_json, stats)
     else:
-        text = sys.stdin.read() if prompt == "-" else prompt or ""
+        text = _standard_input() if prompt == "-" else prompt or ""
         asked = _messages(chat, system) if chat is not None else text
         _text(runtime, asked, sampling, max_new_tokens, slide, as_json, stats)
 
@@ -135,6 +135,13 @@ def _task(given: dict[str, object]) -> str:
     if len(asked) > 1:
         raise UsageError(f"{' and '.join(asked)} are several things to do", "ask for one of them")
     return asked[0]
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"What comes on stdin is not UTF-8 text: {error}") from error
 
 
 def _messages(chat: str, system: str | None) -> list[dict[str, str]]:

@@ -10,6 +10,7 @@ from typing import Any
 from archspec.errors import UsageError
 from archspec.exporters.runtime.device import Device
 from archspec.exporters.runtime.folder import ExportFolder
+from archspec.exporters.units import many
 
 from .processes import Process
 from .turns import WARM, Limits, Plan, Progress, Turn, take_turns
@@ -84,7 +85,9 @@ def settle(folder: ExportFolder, contexts: Sequence[int] | None, batch: int, new
     steps = new or (NEW if whole is None else max(1, min(NEW, whole // 4)))
     made = steps + WARM if generates else 0
     if whole is not None and made >= whole:
-        raise UsageError(f"{steps} new tokens do not fit a context of {whole}", f"--new at most {whole - WARM - 1}")
+        raise UsageError(
+            f"a context of {whole} has no room for {many(steps, 'new token')}", f"--new at most {whole - WARM - 1}"
+        )
     room = whole if whole is None or folder.form == "encoder_decoder" else whole - made
     if contexts is None:
         contexts = sorted(c if room is None else min(c, room) for c in CONTEXTS)

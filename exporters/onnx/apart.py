@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from queue import SimpleQueue
+from signal import SIGINT, SIGKILL, SIGTERM, Signals
 from subprocess import PIPE, Popen
 from tempfile import TemporaryFile
 from threading import Thread
@@ -60,11 +61,11 @@ class Apart:
 
     def _ended(self) -> Exception:
         code = self.child.wait()
-        if code < 0:
-            told = (
-                f"The process that ran PyTorch was killed by signal {-code}, as a machine does that is out of memory."
-            )
+        if code == -SIGKILL:
+            told = "The process that ran PyTorch was killed, as a machine does that is out of memory."
             return UsageError(told, "export it without a verification (--no-verify), or on a larger machine")
+        if code in (-SIGTERM, -SIGINT):
+            return UsageError(f"The process that ran PyTorch was ended by {Signals(-code).name}.", "export it again")
         self._said.seek(0)
         return RuntimeError(f"The process that ran PyTorch ended:\n{self._said.read().decode(errors='replace')}")
 
@@ -91,8 +92,9 @@ def apart(wanted: bool) -> Iterator[Apart | None]:
 def _listen(asked: SimpleQueue[bytes]) -> None:
     """Take the question at once, so that nobody waits, and end with the process that asked it."""
     try:
-        asked.put(pickle.load(sys.stdin.buffer))
-        os.read(sys.stdin.fileno(), 1)  # nothing comes but the end
+        with open(0, "rb", closefd=False) as given:  # not sys.stdin, whose lock Python wants when it ends
+            asked.put(pickle.load(given))
+            given.read(1)  # nothing comes but the end
     finally:
         os._exit(1)
 
@@ -103,13 +105,15 @@ def main() -> None:
     asked: SimpleQueue[bytes] = SimpleQueue()
     Thread(target=_listen, args=(asked,), daemon=True).start()
     out, sys.stdout = sys.stdout.buffer, sys.stderr
-    from .answers import answers, loaded  # imports torch, which takes a second
-
     try:
+        from .answers import answers, loaded  # imports torch, which takes a second
+
         model, weights, questions = pickle.loads(asked.get())
         found: object = answers(loaded(model, weights), questions)
     except ArchspecError as error:
         found = error
+    except ImportError as error:
+        found = UsageError(f"PyTorch cannot be imported: {error}", "install it again, or export with --no-verify")
     pickle.dump(found, out, pickle.HIGHEST_PROTOCOL)
     out.flush()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +23,24 @@ from .generation import Ended, Step
 
 #: What a decoder puts for bytes that are not, or not yet, UTF-8.
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+def _demand_tokens(path: Path, key: str, given: Any) -> None:
+    """Raises TextError for what is read as tokens and is none: an end that never comes is a fault that nobody sees."""
+    if given is not None and not all(
+        type(i) is int and i >= 0 for i in (given if isinstance(given, list) else [given])
+    ):
+        raise TextError(f"{path}: `{key}` is {json.dumps(given)}, which is no token id", "write 2, or [2, 3]")
+
+
+def _template(path: Path) -> str | None:
+    """A chat template, where there is one."""
+    try:
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise TextError(f"{path} is not UTF-8 text: {error}", "write it in UTF-8") from error
 
 
 def _tokenizer(path: Path) -> Tokenizer:
@@ -52,13 +71,11 @@ class Text:
                 f"{folder} has no tokenizer.json", "give token ids, or put the model's tokenizer.json there"
             )
         config = tokenizer_config(folder)
-        config |= {k: v for k, v in generation_config(folder).items() if k.endswith("token_id")}
-        template = folder / "chat_template.jinja"
-        return cls(
-            _tokenizer(folder / "tokenizer.json"),
-            config,
-            template.read_text(encoding="utf-8") if template.is_file() else None,
-        )
+        said = generation_config(folder)
+        for key in ("eos_token_id", "decoder_start_token_id"):
+            _demand_tokens(folder / "generation_config.json", key, said.get(key))
+        config |= {k: v for k, v in said.items() if k.endswith("token_id")}
+        return cls(_tokenizer(folder / "tokenizer.json"), config, _template(folder / "chat_template.jinja"))
 
     # ---- special tokens
 
