@@ -21,6 +21,18 @@ from archspec.exporters.runtime.session import Step
 from archspec.exporters.torch.module import Transformer, build
 
 
+def by_pytorch(
+    module: Transformer, ids: Sequence[int], source: Sequence[int] | None = None, prefix: int | None = None
+) -> Any:
+    """T V, or a vector, from a full forward of one text: no cache, no padding."""
+    with torch.no_grad():
+        return module(
+            torch.tensor([ids]),
+            source=None if source is None else torch.tensor([source]),
+            prefix_length=None if prefix is None else torch.tensor([prefix]),
+        )[0].numpy()
+
+
 @dataclass(frozen=True)
 class Exported:
     """A model twice: as a PyTorch module and as an exported folder."""
@@ -29,13 +41,8 @@ class Exported:
     folder: Path
 
     def logits(self, ids: Sequence[int], source: Sequence[int] | None = None, prefix: int | None = None) -> Any:
-        """T V by PyTorch, from a full forward of one text: no cache, no padding."""
-        with torch.no_grad():
-            return self.module(
-                torch.tensor([ids]),
-                source=None if source is None else torch.tensor([source]),
-                prefix_length=None if prefix is None else torch.tensor([prefix]),
-            )[0].numpy()
+        """T V by PyTorch, as `by_pytorch`."""
+        return by_pytorch(self.module, ids, source, prefix)
 
     def greedy(
         self, prompt: Sequence[int], new: int, source: Sequence[int] | None = None, prefix: int | None = None

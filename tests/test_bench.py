@@ -60,6 +60,12 @@ def test_a_source_is_read_within_the_first_token(monkeypatch: pytest.MonkeyPatch
     assert engines.between(began) == [5, 0]
 
 
+@pytest.mark.parametrize(("target", "recordable"), [("onnx", False), ("ort", True)])
+def test_steps_are_recorded_where_the_runtime_can(made: Made, target: Target, recordable: bool) -> None:
+    engine = engines.ExportedFolder(str(made("llama", target=target).folder), "cpu", 1)
+    assert engine.recordable() is recordable
+
+
 # ------------------------------------------------------------------------------------------------------- counted by hand
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
-from exported import rows
+from exported import by_pytorch, rows
 from tiny import DECODERS, ENCODERS, SEQ2SEQ, text
 
 from archspec.cli.bench import command as bench
@@ -109,22 +109,13 @@ class Made:
         self.module = build(compiled.model, dtype="float32").eval()
         self.module.load_state_dict(stored)
 
-    def said(self, ids: Sequence[int], source: Sequence[int] | None = None, prefix: int | None = None) -> Any:
-        """PyTorch's, of one text: T V, or a vector."""
-        with torch.no_grad():
-            return self.module(
-                torch.tensor([ids]),
-                source=None if source is None else torch.tensor([source]),
-                prefix_length=None if prefix is None else torch.tensor([prefix]),
-            )[0].numpy()
-
     def holds_whole(self, runtime: Runtime) -> None:
         """Whole texts, padded in a batch."""
         beside = runtime.form == "encoder_decoder"
         got = runtime.forward(PROMPTS, source=SOURCES if beside else None)
         off = []
         for row, prompt, source in zip(got, PROMPTS, SOURCES, strict=True):
-            want = self.said(prompt, source if beside else None, 0 if self.prefix else None)
+            want = by_pytorch(self.module, prompt, source if beside else None, 0 if self.prefix else None)
             there = row[: len(want)] if want.ndim > 1 else row
             off += [np.sqrt(((there - want) ** 2).mean(-1)) / want.std()]
         assert np.median(np.hstack(off)) < self.far
@@ -138,7 +129,7 @@ class Made:
         for prompt, new, source in zip(prompts, made, SOURCES, strict=True):
             assert len(new) == NEW
             text = [*prompt, *new[:-1]]
-            logits = self.said(text, source if beside else None, len(prompt) if self.prefix else None)[
+            logits = by_pytorch(self.module, text, source if beside else None, len(prompt) if self.prefix else None)[
                 len(prompt) - 1 :
             ]
             short += [(logits.max(-1) - logits[range(NEW), new]) / logits.std()]

@@ -58,6 +58,10 @@ class ExportedFolder:
             "card_bytes": self._card,
         }  # fmt: skip
 
+    def recordable(self) -> bool:
+        """May its steps be a CUDA graph?"""
+        return self._runtime.recordable
+
     def generate(self, context: int, batch: int, new: int) -> list[float]:
         """Greedily after `context` tokens, or beside a source of so many."""
         rows = texts(self._runtime.spec.vocab_size, batch, context)

@@ -119,7 +119,7 @@ def measure(folder: ExportFolder, plan: Plan, setup: Setup, progress: Progress) 
             "the probe", engine="machine", device=device, threads=setup.threads, half=work.dtype != "float32"
         )
         running = {OURS: ours}
-        if device == "cuda" and plan.generates and work.recordable:
+        if device == "cuda" and plan.generates and ours.call("recordable"):
             running[f"{OURS}, recorded"] = start("ONNX Runtime", engine="folder", device=device, recorded=True, **given)
         for name, option, compiled in (("PyTorch eager", "torch", False), ("torch.compile", "compile", True)):
             if setup.torch and (setup.compiled or not compiled):

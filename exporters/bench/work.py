@@ -41,8 +41,6 @@ class Work:
         kept = [v for v in graph.inputs if str(v.name).startswith("past.")]
         self._number = (kept or [result])[0].dtype or ir.DataType.FLOAT
         shape = result.shape
-        #: May its steps be a CUDA graph? Every cache is a buffer then.
-        self.recordable = bool(kept) and all(str(v.shape[2]).startswith("capacity") for v in kept if v.shape)
         self.last_only = isinstance(self.model.head, LmHead) and shape is not None and shape[1] == 1
 
     @property

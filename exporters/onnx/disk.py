@@ -83,9 +83,7 @@ def pouring(path: Path, size: int) -> Iterator[Sink]:
 def _opened(path: Path, size: int) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     if size >= DIRECT and hasattr(os, "O_DIRECT"):
-        with suppress(
-            OSError
-        ):  # some file systems know no other way than the cache, and some of those say so at a first write
+        with suppress(OSError):  # some file systems have no way but the cache; some of those say so at a first write
             file = os.open(path, flags | os.O_DIRECT, 0o666)
             try:
                 os.pwrite(file, mmap.mmap(-1, mmap.PAGESIZE), 0)  # written over

@@ -111,7 +111,7 @@ def export(
         why = "float32 costs nothing" if precision == FP32 else "nothing is measured without a verification"
         raise UsageError(f"A budget of {budget:g} would do nothing: {why}.", "leave it out")
     progress, beside = progress or (lambda stage, share: None), beside or Beside()
-    asked = questions(model, context_length)
+    asked = questions(model, context_length) if verify else []
     if apart:  # before anything else: it takes longest
         apart.ask(model, weights, asked)
     metadata = {"archspec.spec": spec_yaml, "archspec.spec_sha256": hashlib.sha256(spec_yaml.encode()).hexdigest()}
@@ -144,9 +144,7 @@ def export(
         exact = {part: graph.meta["exact"] for part, graph in graphs.items()}
         checked = None
         if verify:
-            checked = _verified(
-                folder, model, weights, module, apart, asked, precision, exact, budget, context_length, progress
-            )
+            checked = _verified(folder, model, weights, module, apart, asked, precision, exact, budget, progress)
         said = description(model, graphs, context_length, target, precision, not graph_only)
         seed = weights.seed if isinstance(weights, Fresh) and not graph_only else None
         said |= {"fresh_seed": seed, "left_out": left_out, "verification": asdict(checked) if checked else None}
@@ -202,7 +200,6 @@ def _verified(
     precision: Precision,
     exact: Mapping[Part, Exact],
     budget: float | None,
-    context: int | None,
     progress: Progress,
 ) -> Verification:
     """Compare the written folder with PyTorch in float32. Raises VerificationError and BudgetError."""
@@ -221,7 +218,7 @@ def _verified(
         else:
             from .trial import verify_precision
 
-            checked = verify_precision(folder, model, weights, module, precision, exact, budget, context, progress)
+            checked = verify_precision(folder, model, weights, module, asked, precision, exact, budget, progress)
     except VerificationError:
         _demand_numbers(model, weights)
         raise

@@ -6,7 +6,7 @@ never hides behind coarse weights. Then the graph itself is measured against PyT
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from .graph import Array
 from .measures import demand, measured
 from .passage import TEXT
 from .precision import Precision, storage
-from .questions import Case, fitting, questions, request
+from .questions import Case, Question, fitting, request
 from .rounded import rounded
 from .sidecar import Progress
 from .twin import Exact, twin
@@ -42,15 +42,16 @@ def verify_precision(
     model: Model,
     weights: Weights,
     module: Transformer | None,
+    asked: Sequence[Question],
     precision: Precision,
     twins: Mapping[Part, Exact],
     budget: float | None,
-    context: int | None = None,
-    progress: Progress = lambda stage, share: None,
+    progress: Progress,
 ) -> Verification:
     """Compare an exported folder in half precision, or with weights in blocks, with PyTorch in float32.
 
-    module: the model with `weights` as they are, made here if it is not given. budget: the divergence that is allowed.
+    module: the model with `weights` as they are, made here if it is not given. asked: by what the graphs' twins are held against
+    PyTorch. budget: the divergence that is allowed.
     Raises VerificationError for a graph that is wrong, BudgetError for one whose numbers are too coarse.
     """
     feeds = requests(folder, model)
@@ -60,7 +61,6 @@ def verify_precision(
     del module  # two in memory would be one too many
     progress("verification", 0.25)
     coarse = loaded(model, rounded(model, weights, storage(model, precision)))
-    asked = questions(model, context)
     progress("verification", 0.5)
     checked = verify(folder, model, asked, partial(answers, coarse, asked), twins)
     del coarse

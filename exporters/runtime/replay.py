@@ -17,7 +17,7 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from .cache import ELEMENTS, Buffer, Value, moved
+from .cache import ELEMENTS, Buffer, Value, moved, ports
 from .device import run
 
 #: ONNX Runtime's name for which recording a run belongs to; -1 is none.
@@ -32,10 +32,10 @@ def unrecorded() -> onnxruntime.RunOptions:
 
 def replayable(session: onnxruntime.InferenceSession) -> bool:
     """May steps of this graph be recorded? Every cache must be a buffer, and the head must give one row a text."""
-    caches = [str(i.shape[2]) for i in session.get_inputs() if i.name.startswith("past.")]
+    caches = list(ports(session, "cpu"))
     rows = session.get_outputs()[0].shape[1]
     typed = any(i.name == "token_type_ids" for i in session.get_inputs())
-    return bool(caches) and all(c.startswith("capacity") for c in caches) and rows == 1 and not typed
+    return bool(caches) and all(cache.buffered for cache in caches) and rows == 1 and not typed
 
 
 class Replay:

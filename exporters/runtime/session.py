@@ -50,7 +50,9 @@ class Runtime:
     ) -> None:
         self.folder, self._recorded = folder, cuda_graph
         self._main, self.device = open_session(folder.main, device, threads, cuda_graph=cuda_graph)
-        if cuda_graph and not replayable(self._main):
+        #: May steps be recorded?
+        self.recordable = replayable(self._main)
+        if cuda_graph and not self.recordable:
             raise UsageError(
                 f"the steps of {folder.path} cannot be recorded as a CUDA graph: not every cache is one buffer",
                 "export with --target ort; `archspec export` says which attentions are fused",
@@ -155,13 +157,12 @@ class Runtime:
         if "prefix_length" in self._inputs:  # a prefix model sees its prompt from both sides
             fixed["prefix_length"] = host(np.array([len(r) for r in rows], np.int64))
 
-        def begin(batch: int, room: int) -> Decoding:
-            context = self.spec.context_length
-            return Decoding(
-                self._main, self.device.device, batch, fixed, room, context=context, recorded=self._recorded
-            )
-
         limits = Limits(frozenset(stop), max_new_tokens, self.spec.context_length, slide)
+        device, recorded = self.device.device, self._recorded
+
+        def begin(batch: int, room: int) -> Decoding:
+            return Decoding(self._main, device, batch, fixed, room, context=limits.context, recorded=recorded)
+
         whole = "prefix_length" in self._inputs or self.folder.model.grows
         return generated(begin, rows, sampling, limits, whole)
 

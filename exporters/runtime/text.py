@@ -14,6 +14,7 @@ from archspec.exporters.weights.special import (
     TextError,
     generation_config,
     json_object,
+    listed,
     token_text,
     tokenizer_config,
 )
@@ -27,9 +28,7 @@ _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 def _demand_tokens(path: Path, key: str, given: Any) -> None:
     """Raises TextError for what is read as tokens and is none: an end that never comes is a fault that nobody sees."""
-    if given is not None and not all(
-        type(i) is int and i >= 0 for i in (given if isinstance(given, list) else [given])
-    ):
+    if given is not None and not all(type(i) is int and i >= 0 for i in listed(given)):
         raise TextError(f"{path}: `{key}` is {json.dumps(given)}, which is no token id", "write 2, or [2, 3]")
 
 
@@ -87,8 +86,7 @@ class Text:
     @cached_property
     def stop_ids(self) -> tuple[int, ...]:
         """Tokens that end an answer: the tokenizer's eos and those of `generation_config.json`."""
-        listed = self.config.get("eos_token_id", [])
-        ids = {i for i in (listed if isinstance(listed, list) else [listed]) if isinstance(i, int)}
+        ids = {i for i in listed(self.config.get("eos_token_id", [])) if isinstance(i, int)}
         eos = self.special("eos_token")
         return tuple(sorted(ids if eos is None else ids | {eos}))
 

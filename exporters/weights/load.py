@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from archspec.exporters.torch.arrays import tensor_of
+from archspec.exporters.units import many
 from archspec.ops.model import Model
 
 from .fit import fitted
@@ -34,9 +35,7 @@ class LoadReport:
     def lines(self) -> list[str]:
         """The report as text."""
         out = [f"{self.tensors} tensors read by the {self.family} map"]
-        out += [
-            f"{count} tensor{'s' if count > 1 else ''} converted: {what}" for what, count in self.conversions.items()
-        ]
+        out += [f"{many(count, 'tensor')} converted: {what}" for what, count in self.conversions.items()]
         if self.unused:
             out.append(f"not part of this model's head, unused: {', '.join(self.unused)}")
         if self.buffers:

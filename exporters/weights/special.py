@@ -45,8 +45,7 @@ def special_tokens(folder: Path, origin: Mapping[str, Any]) -> SpecialTokens:
     texts = {name: token_text(config.get(name)) for name in ("bos_token", "eos_token", "pad_token")}
     named = _ids_of(folder / "tokenizer.json", {text for text in texts.values() if text})
     own = {name: named.get(text or "") for name, text in texts.items()}
-    ends = ids.get("eos_token_id", [])
-    eos = dict.fromkeys([*(ends if isinstance(ends, list) else [ends]), own["eos_token"]])
+    eos = dict.fromkeys([*listed(ids.get("eos_token_id", [])), own["eos_token"]])
     return SpecialTokens(
         _first(ids.get("bos_token_id"), own["bos_token"]),
         tuple(end for end in eos if isinstance(end, int)),
@@ -62,6 +61,11 @@ def generation_config(folder: Path) -> dict[str, Any]:
 def tokenizer_config(folder: Path) -> dict[str, Any]:
     """What the two files beside tokenizer.json say, tokenizer_config.json last. Raises `TextError` where one is damaged."""
     return json_object(folder / "special_tokens_map.json") | json_object(folder / "tokenizer_config.json")
+
+
+def listed(given: Any) -> list[Any]:
+    """One, or a list of several: a config says either."""
+    return given if isinstance(given, list) else [given]
 
 
 def _first(*candidates: Any) -> int | None:
