@@ -31,6 +31,7 @@ ACTIVATION = "hidden_act|hidden_activation|activation_function|hidden_activation
 RMS_EPS = "rms_norm_eps|norm_eps|layernorm_epsilon"
 LAYER_EPS = "layer_norm_epsilon|layer_norm_eps|norm_epsilon|norm_eps|layernorm_epsilon"
 EXPERTS = "num_local_experts|num_experts|n_routed_experts|moe_num_experts"
+SHARED = "n_shared_experts|num_shared_experts"
 TOP_K = "num_experts_per_tok|moe_topk|num_experts_per_token|moe_k"
 
 #: Hugging Face's names of activations -> ours. Of several names of one function the first is written.
@@ -230,6 +231,15 @@ def moe(
         "shared": {"width": shared, "gate": gate} if shared else None,
         "router": router,
     }
+
+
+def dense_or_sparse(c: Ledger, sparse: bool, router: Block, shared: int = 1) -> Block:
+    """A layer's ffn: a dense one, or experts of another width, of which each token takes some. shared: the family's default."""
+    c.ignore("intermediate_size")  # where no layer is dense
+    if not sparse:
+        return gated(c)
+    expert = gated(c, "moe_intermediate_size")
+    return moe(c, expert, router, shared=c.get(SHARED, shared) * expert["width"])
 
 
 def expert_groups(c: Ledger, score: str, count: int = 1, keep: int = 1) -> Block | None:

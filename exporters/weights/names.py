@@ -43,6 +43,17 @@ LATENT = (
     rule("attention.k_up.* attention.v_up.*", "self_attn.kv_b_proj.*", FuseGroups("heads")),
     rule("attention.o.*", "self_attn.o_proj.*"),
 )
+#: A whole layer, as BERT names it.
+BERT_LAYER = (
+    rule("attention.q.*", "attention.self.query.*"),
+    rule("attention.k.*", "attention.self.key.*"),
+    rule("attention.v.*", "attention.self.value.*"),
+    rule("attention.o.*", "attention.output.dense.*"),
+    rule("attention_outer_norm.*", "attention.output.LayerNorm.*"),
+    rule("ffn.up.*", "intermediate.dense.*"),
+    rule("ffn.down.*", "output.dense.*"),
+    rule("ffn_outer_norm.*", "output.LayerNorm.*"),
+)
 GATED = tuple(rule(f"ffn.{x}.*", f"mlp.{x}_proj.*") for x in ("gate", "up", "down"))
 
 

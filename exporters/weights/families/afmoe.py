@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..blocks import Block, Written, decoder, each, every, gated, grouped, layer_types, moe, rmsnorm
+from ..blocks import Block, Written, decoder, dense_or_sparse, each, every, grouped, layer_types, rmsnorm
 from ..config import Ledger
 from ..maps import rule
 from ..names import ATTENTION, GATED, QK_NORM, decoder_family, experts, shared
@@ -34,15 +34,8 @@ def read(c: Ledger) -> Written:
     def block(i: int) -> Block:
         slides = types[i] == "sliding_attention"
         attention = {**own, "position": position if slides else "none", "window": window if slides else None}
-        if i < dense:
-            return {"attention": attention, "ffn": gated(c)}
-        expert = gated(c, "moe_intermediate_size")
-        return {
-            "attention": attention,
-            "ffn": moe(c, expert, router, shared=c.get("num_shared_experts", 2) * expert["width"]),
-        }
+        return {"attention": attention, "ffn": dense_or_sparse(c, i >= dense, router, shared=2)}
 
-    c.ignore("intermediate_size")
     return decoder(
         c,
         norm=rmsnorm(c, 1e-5),

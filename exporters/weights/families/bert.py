@@ -8,18 +8,8 @@ from ..blocks import HEADS, LENGTH, WIDTH, Written, dropout, each, layernorm, ml
 from ..config import Ledger
 from ..entries import stacked
 from ..maps import Family, rule, under
+from ..names import BERT_LAYER
 from ..write import activation_name, config, eps, layers
-
-_LAYER = (
-    rule("attention.q.*", "attention.self.query.*"),
-    rule("attention.k.*", "attention.self.key.*"),
-    rule("attention.v.*", "attention.self.value.*"),
-    rule("attention.o.*", "attention.output.dense.*"),
-    rule("attention_outer_norm.*", "attention.output.LayerNorm.*"),
-    rule("ffn.up.*", "intermediate.dense.*"),
-    rule("ffn.down.*", "output.dense.*"),
-    rule("ffn_outer_norm.*", "output.LayerNorm.*"),
-)
 
 
 def read(c: Ledger) -> Written:
@@ -73,7 +63,7 @@ FAMILY = Family(
         rule("encoder.embedding.positions.weight", "embeddings.position_embeddings.weight"),
         rule("encoder.embedding.types.weight", "embeddings.token_type_embeddings.weight"),
         rule("encoder.embedding.norm.*", "embeddings.LayerNorm.*"),
-        *under("encoder.layers.{i}.", "encoder.layer.{i}.", _LAYER),
+        *under("encoder.layers.{i}.", "encoder.layer.{i}.", BERT_LAYER),
     ),
     heads={
         "lm": (

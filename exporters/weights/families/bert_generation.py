@@ -9,7 +9,7 @@ from archspec.errors import WeightsError
 from ..blocks import HEADS, Written, decoder, each, layernorm, mlp
 from ..config import Ledger
 from ..maps import rule
-from ..names import decoder_family
+from ..names import BERT_LAYER, decoder_family
 
 
 def read(c: Ledger) -> Written:
@@ -27,22 +27,11 @@ def read(c: Ledger) -> Written:
     )
 
 
-_LAYER = (
-    rule("attention.q.*", "attention.self.query.*"),
-    rule("attention.k.*", "attention.self.key.*"),
-    rule("attention.v.*", "attention.self.value.*"),
-    rule("attention.o.*", "attention.output.dense.*"),
-    rule("attention_outer_norm.*", "attention.output.LayerNorm.*"),
-    rule("ffn.up.*", "intermediate.dense.*"),
-    rule("ffn.down.*", "output.dense.*"),
-    rule("ffn_outer_norm.*", "output.LayerNorm.*"),
-)
-
 FAMILY = replace(
     decoder_family(
         "bert_generation",
         read,
-        _LAYER,
+        BERT_LAYER,
         types=("bert-generation",),
         base="bert.",
         tokens="embeddings.word_embeddings",

@@ -10,7 +10,7 @@ from archspec.ops.latent import LatentAttention
 from archspec.ops.model import Model
 from archspec.ops.moe import Moe
 
-from ..blocks import Block, Written, decoder, each, expert_groups, gated, moe, rmsnorm
+from ..blocks import Block, Written, biased_router, decoder, dense_or_sparse, each, expert_groups, rmsnorm
 from ..config import Ledger
 from ..names import GATED, LATENT, PRE_NORMS, decoder_family, experts, shared
 from ..rotary import latent
@@ -22,22 +22,11 @@ def read(c: Ledger) -> Written:
     c.known(attention_bias=False, scoring_func="sigmoid", topk_method="noaux_tc", moe_layer_freq=1)
     c.ignore("num_nextn_predict_layers", "num_mtp_layers", "ep_size")
     attention = latent(c, interleaved=c.get("rope_interleave", True))
-    dense, experts_shared = c.get("first_k_dense_replace", 3), c.get("n_shared_experts", 1)
-    router = {
-        "score": "sigmoid",
-        "selection_bias": "score",
-        "groups": expert_groups(c, "top2_sum"),
-        "normalize": c.get("norm_topk_prob", True),
-        "scale": float(c.get("routed_scaling_factor", 2.5)),
-    }
+    dense, router = c.get("first_k_dense_replace", 3), biased_router(c, 2.5, expert_groups(c, "top2_sum"))
 
     def block(i: int) -> Block:
-        if i < dense:
-            return {"attention": attention, "ffn": gated(c)}
-        expert = gated(c, "moe_intermediate_size")
-        return {"attention": attention, "ffn": moe(c, expert, router, shared=experts_shared * expert["width"])}
+        return {"attention": attention, "ffn": dense_or_sparse(c, i >= dense, router)}
 
-    c.ignore("intermediate_size")
     return decoder(c, norm=rmsnorm(c), layers=each(c, block), tied=False)
 
 

@@ -7,13 +7,12 @@ from ..blocks import (
     Written,
     biased_router,
     decoder,
+    dense_or_sparse,
     each,
     every,
     expert_groups,
-    gated,
     grouped,
     layer_types,
-    moe,
     rmsnorm,
     sparse_layers,
 )
@@ -39,15 +38,8 @@ def read(c: Ledger) -> Written:
             "position": position if seen or window is None else "none",
             "window": seen,
         }
-        if not sparse[i]:
-            return {"attention": attention, "ffn": gated(c)}
-        expert = gated(c, "moe_intermediate_size")
-        return {
-            "attention": attention,
-            "ffn": moe(c, expert, router, shared=c.get("num_shared_experts", 1) * expert["width"]),
-        }
+        return {"attention": attention, "ffn": dense_or_sparse(c, sparse[i], router)}
 
-    c.ignore("intermediate_size")
     return decoder(c, norm=rmsnorm(c, 1e-5), layers=each(c, block), tied=False)
 
 

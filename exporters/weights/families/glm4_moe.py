@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from ..blocks import Block, Written, biased_router, biases, decoder, each, expert_groups, gated, grouped, moe, rmsnorm
+from ..blocks import (
+    Block,
+    Written,
+    biased_router,
+    biases,
+    decoder,
+    dense_or_sparse,
+    each,
+    expert_groups,
+    grouped,
+    rmsnorm,
+)
 from ..config import Ledger
 from ..names import ATTENTION, GATED, PRE_NORMS, QK_NORM, decoder_family, experts, shared
 from ..rotary import rope
@@ -20,15 +31,8 @@ def read(c: Ledger) -> Written:
     dense, router = c.get("first_k_dense_replace", 1), biased_router(c, 1.0, expert_groups(c, "top2_sum"))
 
     def block(i: int) -> Block:
-        if i < dense:
-            return {"attention": attention, "ffn": gated(c)}
-        expert = gated(c, "moe_intermediate_size")
-        return {
-            "attention": attention,
-            "ffn": moe(c, expert, router, shared=c.get("n_shared_experts", 1) * expert["width"]),
-        }
+        return {"attention": attention, "ffn": dense_or_sparse(c, i >= dense, router)}
 
-    c.ignore("intermediate_size")
     return decoder(c, norm=rmsnorm(c, 1e-5), layers=each(c, block), tied=False)
 
 

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from ..blocks import Block, Written, biased_router, decoder, each, expert_groups, gated, moe, rmsnorm, sparse_layers
+from ..blocks import (
+    Block,
+    Written,
+    biased_router,
+    decoder,
+    dense_or_sparse,
+    each,
+    expert_groups,
+    rmsnorm,
+    sparse_layers,
+)
 from ..config import Ledger
 from ..names import GATED, LATENT, PRE_NORMS, decoder_family, experts, shared
 from ..rotary import latent
@@ -16,15 +26,8 @@ def read(c: Ledger) -> Written:
     sparse, router = sparse_layers(c, lambda i: i > 0), biased_router(c, 1.8, expert_groups(c, "top2_sum"))
 
     def block(i: int) -> Block:
-        if not sparse[i]:
-            return {"attention": attention, "ffn": gated(c)}
-        expert = gated(c, "moe_intermediate_size")
-        return {
-            "attention": attention,
-            "ffn": moe(c, expert, router, shared=c.get("n_shared_experts", 1) * expert["width"]),
-        }
+        return {"attention": attention, "ffn": dense_or_sparse(c, sparse[i], router)}
 
-    c.ignore("intermediate_size")
     return decoder(c, norm=rmsnorm(c, 1e-5), layers=each(c, block), tied=False)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..blocks import Block, Written, decoder, each, gated, grouped, moe, rmsnorm, sparse_layers
+from ..blocks import Block, Written, decoder, dense_or_sparse, each, grouped, rmsnorm, sparse_layers
 from ..config import Ledger
 from ..maps import rule
 from ..names import ATTENTION, GATED, PRE_NORMS, QK_NORM, decoder_family, experts, shared
@@ -28,15 +28,8 @@ def read(c: Ledger) -> Written:
     }
 
     def block(i: int) -> Block:
-        if not sparse[i]:
-            return {"attention": attention, "ffn": gated(c)}
-        expert = gated(c, "moe_intermediate_size")
-        return {
-            "attention": attention,
-            "ffn": moe(c, expert, router, shared=c.get("num_shared_experts", 1) * expert["width"]),
-        }
+        return {"attention": attention, "ffn": dense_or_sparse(c, sparse[i], router)}
 
-    c.ignore("intermediate_size")
     return decoder(c, norm=rmsnorm(c, 1e-5), layers=each(c, block), tied=False)
 
 

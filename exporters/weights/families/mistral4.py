@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..blocks import Block, Written, decoder, each, expert_groups, gated, moe, rmsnorm
+from ..blocks import Block, Written, decoder, dense_or_sparse, each, expert_groups, rmsnorm
 from ..config import Ledger
 from ..names import GATED, LATENT, PRE_NORMS, decoder_family, experts, shared
 from ..rotary import latent, original_context, rope_parameters
@@ -28,15 +28,8 @@ def read(c: Ledger) -> Written:
     }
 
     def block(i: int) -> Block:
-        if i < dense:
-            return {"attention": attention, "ffn": gated(c)}
-        expert = gated(c, "moe_intermediate_size")
-        return {
-            "attention": attention,
-            "ffn": moe(c, expert, router, shared=c.get("n_shared_experts", 1) * expert["width"]),
-        }
+        return {"attention": attention, "ffn": dense_or_sparse(c, i >= dense, router)}
 
-    c.ignore("intermediate_size")
     return decoder(c, norm=rmsnorm(c), layers=each(c, block), tied=False)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..blocks import Written, biased_router, biases, decoder, each, expert_groups, gated, grouped, moe, rmsnorm
+from ..blocks import Written, biased_router, biases, decoder, dense_or_sparse, each, expert_groups, grouped, rmsnorm
 from ..config import Ledger
 from ..names import ATTENTION, PRE_NORMS, decoder_family, experts, shared
 from ..rotary import rope
@@ -11,8 +11,6 @@ from ..rotary import rope
 def read(c: Ledger) -> Written:
     """SolarOpenConfig."""
     c.known(use_qk_norm=False, first_k_dense_replace=0)
-    c.ignore("intermediate_size")
-    expert = gated(c, "moe_intermediate_size")
     router = biased_router(c, 1.0, expert_groups(c, "top2_sum"))
     block = {
         "attention": {
@@ -20,7 +18,7 @@ def read(c: Ledger) -> Written:
             "bias": biases(qkv=c.get("attention_bias", False)),
             "position": rope(c, theta=1e6, head_dim=c.whole("head_dim", 128)),
         },
-        "ffn": moe(c, expert, router, shared=c.get("n_shared_experts", 1) * expert["width"]),
+        "ffn": dense_or_sparse(c, True, router),
     }
     return decoder(c, norm=rmsnorm(c, 1e-5), layers=each(c, lambda i: block), tied=False)
 
