@@ -10,9 +10,9 @@ from archspec.compiler.compile import Compiled, compile_spec
 
 if TYPE_CHECKING:
     from archspec.compiler.count import Counts
+    from archspec.compiler.precision import Compute, Name
     from archspec.diagnostics import Diagnostic
     from archspec.exporters.onnx.export import ExportSummary
-    from archspec.exporters.onnx.precision import Compute, Name
     from archspec.exporters.torch.module import Transformer
     from archspec.language.model import Spec
     from archspec.ops.model import Model
@@ -83,14 +83,23 @@ class Arch:
         length: int | None = None,
         past: int = 0,
         source_length: int | None = None,
-        dtype: Dtype = "float32",
+        precision: Name = "fp32",
+        compute: Compute | None = None,
+        block: int | None = None,
+        symmetric: bool = True,
+        keep: str | Sequence[str] = (),
     ) -> Counts:
-        """Parameters, FLOPs, cache and memory, exactly. See `archspec.compiler.count.count`; `.record()` is the JSON."""
+        """Parameters, FLOPs, cache and memory, exactly. See `archspec.compiler.count.count`; `.record()` is the JSON.
+
+        The precision is said as in `export`, and its bytes are what that writes.
+        """
         from archspec.compiler.count import count
+        from archspec.compiler.precision import precision as precision_of
 
         return count(
             self.model, context_length=self.spec.context_length, batch=batch, length=length, past=past,
-            source_length=source_length, dtype=dtype,
+            source_length=source_length,
+            precision=precision_of(precision, compute=compute, block=block, symmetric=symmetric, keep=keep),
         )  # fmt: skip
 
     def diagram(self, fmt: DiagramFormat = "svg", *, level: Literal["block", "model"] | None = None) -> bytes:
@@ -193,12 +202,11 @@ class Arch:
             TemporaryDirectory() as gathered,
             apart(compared and module is None and precision == "fp32") as elsewhere,
         ):
+            from archspec.compiler.precision import precision as precision_of
             from archspec.exporters.onnx.export import export
-            from archspec.exporters.onnx.precision import precision as precision_of
             from archspec.exporters.onnx.sources import sources
 
-            kept = (keep,) if isinstance(keep, str) else tuple(keep)
-            numbers = precision_of(precision, compute=compute, block=block, symmetric=symmetric, keep=kept)
+            numbers = precision_of(precision, compute=compute, block=block, symmetric=symmetric, keep=keep)
             checkpoint = weights or self.weights
             read, beside = sources(
                 self.model, self.spec, checkpoint, module, numbers, Path(gathered), compared=compared

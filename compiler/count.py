@@ -11,9 +11,10 @@ from archspec.ops.model import Model
 from archspec.ops.record import Record
 
 from .flops import Flops, Lengths, count_flops
-from .memory import BYTES, Training, training_memory
+from .memory import Training, training_memory
 from .parameters import CacheRun, Parameters, cache_runs, count_parameters
 from .poly import Poly
+from .precision import BYTES, FP32, Precision, Storage, storage
 
 #: The length that is counted where a spec states no context.
 DEFAULT_LENGTH = 1024
@@ -23,17 +24,20 @@ class Counts(Record):
     """All numbers of a model for one call: `length` new tokens after `past` ones, in a batch.
 
     Parameters are unique (tied once). FLOPs: one multiply-add is 2; `dense` takes every query-key pair, `causal` the pairs
-    that a mask lets through. Training is 3 × forward. Bytes are plain integers in `dtype`.
+    that a mask lets through. Training is 3 × forward. Bytes are plain integers, of what an export in a precision stores.
     """
 
     name: str
     form: str
     lengths: Lengths
-    dtype: str
+    storage: Storage
     parameters: Parameters
     flops: Flops
     caches: tuple[CacheRun, ...]
-    training: Training
+    #: Bytes of the weights as an export stores them: each tensor once, and none of what aligns them in a file.
+    weight_bytes: int
+    #: None in int8 and int4, which nothing is trained in.
+    training: Training | None
 
     # ---------------------------------------------------------------------------------------------------------- FLOPs
 
@@ -63,13 +67,18 @@ class Counts(Record):
     # ---------------------------------------------------------------------------------------------------------- bytes
 
     @property
-    def width(self) -> int:
-        """Bytes of one number in `dtype`."""
-        return BYTES[self.dtype]
+    def precision(self) -> Precision:
+        return self.storage.precision
 
     @property
-    def weight_bytes(self) -> int:
-        return self.parameters.total * self.width
+    def width(self) -> int:
+        """Bytes of one number that is computed in, which caches and activations are of."""
+        return BYTES[self.precision.compute]
+
+    @property
+    def bits(self) -> float:
+        """Bits a parameter, scales and all."""
+        return 8 * self.weight_bytes / self.parameters.total
 
     def run_bytes(self, run: CacheRun) -> int:
         """Bytes of the cache of one layer of a run."""
@@ -80,6 +89,14 @@ class Counts(Record):
     def cache_bytes(self) -> int:
         """Bytes of all caches after the call, P + T tokens (and M source tokens) in each sequence."""
         return sum(run.count * self.run_bytes(run) for run in self.caches)
+
+    @property
+    def memory(self) -> dict[str, int | None]:
+        """Bytes by what they are for; of training, None where there is none."""
+        t, weights = self.training, self.weight_bytes
+        names = ("gradients", "optimizer", "activations", "activations_checkpointed", "training")
+        step = (t.gradients, t.optimizer, t.activations, t.checkpointed, weights + t.total) if t else (None,) * 5
+        return {"weights": weights, "inference": weights + self.cache_bytes, **dict(zip(names, step, strict=True))}
 
     # ----------------------------------------------------------------------------------------------------------- JSON
 
@@ -94,7 +111,7 @@ class Counts(Record):
             "length": n.length,
             "past": n.past,
             "source_length": n.source,
-            "dtype": self.dtype,
+            "precision": self.precision.record(),
             "parameters": {
                 "total": p.total,
                 "embedding": p.embedding,
@@ -103,7 +120,14 @@ class Counts(Record):
                 "untied": p.untied,
                 "by_component": p.by_component,
                 "by_layer": [
-                    {"stack": r.stack, "first": r.first, "last": r.last, "total": r.total, "shared": r.shared, **r.by_component}
+                    {
+                        "stack": r.stack,
+                        "first": r.first,
+                        "last": r.last,
+                        "total": r.total,
+                        "shared": r.shared,
+                        **r.by_component,
+                    }
                     for r in p.layers
                 ],
             },
@@ -118,11 +142,12 @@ class Counts(Record):
             "kv_cache": {
                 "bytes": self.cache_bytes,
                 "by_layer": [
-                    {"stack": r.stack, "first": r.first, "last": r.last, "bytes": self.run_bytes(r)} for r in self.caches
+                    {"stack": r.stack, "first": r.first, "last": r.last, "bytes": self.run_bytes(r)}
+                    for r in self.caches
                 ],
             },
-            "memory": {"weights": self.weight_bytes, "inference": self.weight_bytes + self.cache_bytes, **self.training.record()},
-        }  # fmt: skip
+            "memory": self.memory,
+        }
 
 
 def count(
@@ -133,7 +158,7 @@ def count(
     length: int | None = None,
     past: int = 0,
     source_length: int | None = None,
-    dtype: str = "float32",
+    precision: Precision = FP32,
 ) -> Counts:
     """Count a model.
 
@@ -143,25 +168,29 @@ def count(
         length: new tokens in each; by default what of the context `past` leaves.
         past: tokens already in the cache.
         source_length: tokens of the encoder's input in an encoder-decoder; = context_length.
-        dtype: of weights, cache and activations: float32, bfloat16 or float16.
+        precision: what an export stores and computes in: the bytes of weights, cache and activations.
 
     Raises:
-        UsageError: a length that is not there to count: past the rows of a position table, or a past without a cache; or
-            another dtype.
+        UsageError: a length that is not there to count: past the rows of a position table, or a past without a cache; or a
+            pattern of `precision.keep` that no weight has a name for.
     """
-    if dtype not in BYTES:
-        raise UsageError(f"there is no dtype {dtype!r} to count in", f"one of {', '.join(BYTES)}")
     whole = context_length or DEFAULT_LENGTH
     if length is None:
         length = max(1, whole - past) if past else whole
     source = (source_length or whole) if model.form == "encoder_decoder" else 0
     _check(model, length, past, source)
-    lengths = Lengths(batch, length, past, source)
-    flops = count_flops(model)
+    lengths, stored = Lengths(batch, length, past, source), storage(model, precision)
     return Counts(
-        model.name, model.form, lengths, dtype, count_parameters(model), flops, cache_runs(model),
-        training_memory(model, lengths, dtype),
-    )  # fmt: skip
+        name=model.name,
+        form=model.form,
+        lengths=lengths,
+        storage=stored,
+        parameters=count_parameters(model),
+        flops=count_flops(model),
+        caches=cache_runs(model),
+        weight_bytes=sum(map(stored.bytes_of, model.tensors())),
+        training=None if precision.blocks else training_memory(model, lengths, BYTES[precision.compute]),
+    )
 
 
 def _check(model: Model, length: int, past: int, source: int) -> None:

@@ -1,4 +1,4 @@
-"""Memory: bytes of weights, gradients, optimizer state, and of the activations that a training step keeps for its backward pass.
+"""Memory of training: bytes of gradients, optimizer state, and of the activations that a step keeps for its backward pass.
 
 Activations are counted by one more reading of the bodies: each word says which of its tensors PyTorch's eager autograd saves,
 and a tensor that several words save is held once. Fused kernels are assumed, as on CUDA: norms keep their input and a number
@@ -21,14 +21,12 @@ from .flops import B, Counter, Lengths, M, Shape, T
 from .parameters import count_parameters
 from .poly import Poly
 
-#: Bytes of one number.
-BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 #: Activations whose gradient is read off the output instead of the input.
 _FROM_OUTPUT = ("relu", "tanh", "sigmoid")
 
 
 class Training(Record):
-    """Bytes of one training step with AdamW.
+    """Bytes of one training step with AdamW, beside the weights.
 
     In half precision the optimizer keeps a float32 master copy of the weights beside its two moments. `checkpointed` is what
     is left of the activations when each layer keeps its input only and is recomputed: those inputs, and one whole layer.
@@ -38,25 +36,15 @@ class Training(Record):
     optimizer: int
     activations: int
     checkpointed: int
-    weights: int
 
     @property
     def total(self) -> int:
-        return self.weights + self.gradients + self.optimizer + self.activations
-
-    def record(self) -> dict[str, int]:
-        return {
-            "gradients": self.gradients,
-            "optimizer": self.optimizer,
-            "activations": self.activations,
-            "activations_checkpointed": self.checkpointed,
-            "training": self.total,
-        }
+        return self.gradients + self.optimizer + self.activations
 
 
-def training_memory(model: Model, lengths: Lengths, dtype: str) -> Training:
-    """Bytes of a training step on `lengths.batch` sequences of `lengths.length` tokens, weights in `dtype`."""
-    n, width = count_parameters(model).total, BYTES[dtype]
+def training_memory(model: Model, lengths: Lengths, width: int) -> Training:
+    """Bytes of a training step on `lengths.batch` sequences of `lengths.length` tokens, in numbers of `width` bytes."""
+    n = count_parameters(model).total
     saved = Saved(width)
     scope, memory = Bound(model), None
     if model.form == "encoder_decoder":
@@ -68,9 +56,7 @@ def training_memory(model: Model, lengths: Lengths, dtype: str) -> Training:
     moments = 8 + (4 if width < 4 else 0)
     inputs, layer = saved.inputs.at(value), max((p.at(value) for p in saved.layers), default=0)
     outside = saved.bytes.at(value) - sum(p.at(value) * times for p, times in saved.folded)
-    return Training(
-        n * width, n * moments, saved.bytes.at(value), outside + inputs + layer, n * width
-    )  # fmt: skip
+    return Training(n * width, n * moments, saved.bytes.at(value), outside + inputs + layer)
 
 
 class Held(tuple):  # type: ignore[type-arg]

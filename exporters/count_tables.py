@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from archspec.compiler.count import Counts
 from archspec.compiler.parameters import CacheRun, LayerRun
@@ -60,7 +60,7 @@ def _layers(c: Counts) -> Table:
     t = Table(
         "Layers",
         (
-            Column("layers", "layers"),
+            Column("layers", ""),
             Column("count", "count", exact, True),
             *(Column(name, _name(name), exact, True) for name in components),
             Column("each", "each", exact, True),
@@ -118,7 +118,7 @@ def _explained(c: Counts) -> Iterator[str]:
 def _cache(c: Counts) -> Table:
     n = c.lengths
     t = Table(
-        f"KV cache in {c.dtype}: {size(c.cache_bytes)} for {n.batch:,} × {n.past + n.length:,} tokens",
+        f"KV cache in {c.precision.compute}: {size(c.cache_bytes)} for {n.batch:,} × {n.past + n.length:,} tokens",
         (
             Column("layers", "layers"),
             Column("count", "count", exact, True),
@@ -144,25 +144,35 @@ def _cache(c: Counts) -> Table:
 
 def _memory(c: Counts) -> Table:
     t = Table(
-        f"Memory in {c.dtype}",
-        (Column("what", ""), Column("bytes", "bytes", exact, True), Column("size", "", str, True)),
+        f"Memory in {c.precision}",
+        (Column("what", ""), Column("bytes", "bytes", exact, True), Column("size", "", size, True)),
     )
     rows = [("weights", c.weight_bytes)]
     if c.caches:
         rows.append(("KV cache", c.cache_bytes))
         rows.append(("inference: weights and cache", c.weight_bytes + c.cache_bytes))
-    m = c.training
-    rows += [("gradients", m.gradients), ("AdamW state", m.optimizer), ("activations kept for backward", m.activations)]
-    rows.append(("training: weights, gradients, state, activations", m.total))
-    rows.append(("  with one checkpoint per layer", m.total - m.activations + m.checkpointed))
-    t.rows += [(name, n, size(n)) for name, n in rows]
+    if m := c.training:
+        total = c.weight_bytes + m.total
+        rows += [("gradients", m.gradients), ("AdamW state", m.optimizer)]
+        rows.append(("activations kept for backward", m.activations))
+        rows.append(("training: weights, gradients, state, activations", total))
+        rows.append(("  with one checkpoint per layer", total - m.activations + m.checkpointed))
+    t.rows += [(name, n, n) for name, n in rows]
+    if c.precision.blocks:
+        t.notes += [str(c.storage), f"{c.bits:.2f} bits a weight on average"]
     return t
 
 
 def tidy(c: Counts) -> Table:
     """All numbers of a report, one a row: its table, the row there, what is counted, and how much."""
     t = Table(c.name, tuple(Column(key, key) for key in ("table", "row", "quantity", "value")))
-    p, m = c.parameters, c.training
+    p, how, blocks = c.parameters, c.precision, c.precision.blocks
+    t.rows.append(("precision", how.name, "weight_bits", blocks.bits if blocks else 8 * c.width))
+    t.rows.append(("precision", how.compute, "compute_bits", 8 * c.width))
+    if blocks:
+        t.rows.append(("precision", how.name, "block", blocks.size))
+        t.rows.append(("precision", how.name, "symmetric", int(blocks.symmetric)))
+    t.rows += [("precision", pattern, "keep", 1) for pattern in dict.fromkeys(how.keep)]
     totals = {"total": p.total, "embedding": p.embedding, "non_embedding": p.non_embedding, "active": p.active}
     for row, n in {**p.by_component, **totals, "untied": p.untied}.items():
         t.rows.append(("parameters", row, "parameters", n))
@@ -179,19 +189,22 @@ def tidy(c: Counts) -> Table:
         t.rows.append(("kv_cache", _label(run, ".", "-"), "bytes", c.run_bytes(run)))
         t.rows.append(("kv_cache", _label(run, ".", "-"), "count", run.count))
     t.rows.append(("kv_cache", "total", "bytes", c.cache_bytes))
-    memory = {"weights": c.weight_bytes, "inference": c.weight_bytes + c.cache_bytes, **m.record()}
-    t.rows += [("memory", row, "bytes", n) for row, n in memory.items()]
+    t.rows += [("memory", row, "bytes", n) for row, n in c.memory.items() if n is not None]
     return t
 
 
-def paths(tensors: Iterator[Tensor], name: str) -> Table:
+def paths(c: Counts, stored: Iterable[Tensor]) -> Table:
     """Every stored tensor by its path."""
     columns = (
         Column("path", "path"),
         Column("shape", "shape"),
         Column("component", "component", _name),
         Column("parameters", "parameters", exact, True),
+        Column("stored", "stored"),
+        Column("bytes", "bytes", exact, True),
     )
-    t = Table(f"{name}: stored tensors", columns)
-    t.rows += [(x.path, " × ".join(map(str, x.shape)), x.component, x.size) for x in tensors]
+    t = Table(f"{c.name}: stored tensors", columns)
+    for x in stored:
+        shape = " × ".join(map(str, x.shape))
+        t.rows.append((x.path, shape, x.component, x.size, c.storage.stored_as(x), c.storage.bytes_of(x)))
     return t

@@ -15,6 +15,8 @@ Cell = str | int | float | None
 
 #: Characters that a wrapped column keeps on a narrow terminal.
 NARROWEST = 20
+#: Blanks between columns.
+GAP = 2
 
 
 @dataclass(frozen=True)
@@ -47,32 +49,37 @@ class Table:
     # ------------------------------------------------------------------------------------------------------- renderers
 
     def text(self, bold: Callable[[str], str] = str, dim: Callable[[str], str] = str, width: int | None = None) -> str:
-        """Aligned columns under a bold title. `width`: characters of a line, to which a last column of words is wrapped."""
+        """Aligned columns under a bold title. `width`: characters of a line, to which all is wrapped that can be; in a table that
+        is wider all the same, the first cell of each row has a line of its own.
+        """
         heads = [c.title for c in self.columns]
         body = [self.shown(r) if r else None for r in self.rows]
         widths = [max(len(r[i]) for r in [heads, *(b for b in body if b)]) for i in range(len(heads))]
         if width and not self.columns[-1].right:
-            left = width - sum(widths[:-1]) - 2 * (len(widths) - 1)
+            left = width - sum(widths[:-1]) - GAP * (len(widths) - 1)
             widths[-1] = min(widths[-1], max(left, NARROWEST))
-
-        def line(cells: Sequence[str]) -> str:
-            aligned = (
-                c.rjust(w) if col.right else c.ljust(w) for c, w, col in zip(cells, widths, self.columns, strict=True)
-            )
-            return "  ".join(aligned).rstrip()
-
-        def lines_of(cells: Sequence[str]) -> Iterator[str]:
-            parts = _wrapped(cells[-1], widths[-1], "") if len(cells[-1]) > widths[-1] else [cells[-1]]
-            yield line([*cells[:-1], parts[0]])
-            yield from (line([""] * (len(cells) - 1) + [part]) for part in parts[1:])
-
-        rule = dim("─" * (sum(widths) + 2 * (len(widths) - 1)))
-        lines = [bold(self.title)] if self.title else []
+        whole = sum(widths) + GAP * (len(widths) - 1)
+        apart = bool(width and whole > width and len(widths) > 1)  # the first column stands above the others
+        rule = dim("─" * (whole - widths[0] if apart else whole))
+        lines = [*map(bold, _wrapped(self.title, width or len(self.title) + 1, "  "))]
         if any(heads):
-            lines.append(dim(line(heads)))
+            lines += map(dim, self._lines(heads, widths, apart))
         for b in body:
-            lines += lines_of(b) if b else [rule]
-        return "\n".join([*lines, *(dim(part) for note in self.notes for part in _wrapped(note, 80, "  "))])
+            lines += self._lines(b, widths, apart) if b else [rule]
+        notes = (part for note in self.notes for part in _wrapped(note, min(width or 80, 80), "  "))
+        return "\n".join([*lines, *map(dim, notes)])
+
+    def _lines(self, cells: Sequence[str], widths: Sequence[int], apart: bool) -> Iterator[str]:
+        """A row in columns of these widths, its last cell wrapped; `apart`: its first cell on a line before the others."""
+        first, *rest = cells
+        if apart:
+            yield from [first] if first else []
+            cells, widths = ["", *rest], [0, *widths[1:]]
+        *others, last = cells
+        parts = _wrapped(last, widths[-1], "") if len(last) > widths[-1] else [last]
+        for line in ([*others, parts[0]], *([""] * len(others) + [part] for part in parts[1:])):
+            aligned = zip(line, widths, self.columns, strict=True)
+            yield (" " * GAP).join(c.rjust(w) if col.right else c.ljust(w) for c, w, col in aligned).rstrip()
 
     def markdown(self) -> str:
         """A GitHub table under a heading."""

@@ -69,6 +69,8 @@ def test_what_is_printed_fits_the_terminal(width: int, tmp_path: Path) -> None:
     assert not overlong(run("doctor", **columns).stdout, width)
     assert not overlong(run("list", **columns).stdout, width)
     assert not overlong(run("show", "kimi-k2", "--layers", **columns).stdout, width)
+    for spec, *flags in (("kimi-k2",), ("kimi-k2", "--by", "path", "--precision", "int4"), ("bart-base", "--explain")):
+        assert not overlong(run("count", spec, *flags, **columns).stdout, width)
     done = run("run", "no-such-folder-of-a-name-that-takes-its-place-in-a-line", "--ids", "1", "--seed", "1", **columns)
     assert done.stderr.startswith("error: ")
     assert "\n  = " in done.stderr
@@ -105,6 +107,16 @@ def test_in_a_pipe_a_row_is_a_line(tmp_path: Path) -> None:
     piped = run("list", COLUMNS="").stdout.splitlines()
     assert len(run("list", COLUMNS="60").stdout.splitlines()) > len(piped) == 1 + len(zoo())
     assert run("list", "--format", "csv", COLUMNS="60").stdout == run("list", "--format", "csv", COLUMNS="").stdout
+
+
+def test_a_table_that_is_too_wide_has_its_first_cells_on_lines_of_their_own() -> None:
+    flags = ("count", "kimi-k2", "--by", "path")
+    whole = run(*flags, COLUMNS="120").stdout.splitlines()
+    halved = run(*flags, COLUMNS="80").stdout.splitlines()
+    assert len(halved) == 2 * len(whole) - 1  # but for the title
+    assert [a.split() + b.split() for a, b in zip(halved[1::2], halved[2::2], strict=True)] == [
+        line.split() for line in whole[1:]
+    ]
 
 
 def test_an_unknown_command_names_its_neighbour() -> None:
@@ -149,7 +161,7 @@ def test_count_formats_agree(tiny: Path) -> None:
     assert said["kv_cache", "total", "bytes"] == record["kv_cache"]["bytes"]
     assert said["memory", "training", "bytes"] == record["memory"]["training"]
     assert f"| total | {total:,} | 100.0 % |" in run("count", str(tiny), "--format", "markdown").stdout
-    assert (record["batch"], record["length"], record["past"], record["dtype"]) == (1, 32, 0, "float32")
+    assert (record["batch"], record["length"], record["past"], record["precision"]["name"]) == (1, 32, 0, "fp32")
 
 
 def test_count_by_path_adds_up(tiny: Path) -> None:

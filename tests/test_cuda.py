@@ -20,12 +20,12 @@ from tiny import DECODERS, ENCODERS, SEQ2SEQ, text
 
 from archspec.cli.bench import command as bench
 from archspec.compiler.compile import finish
+from archspec.compiler.precision import Precision, precision, storage
 from archspec.compiler.resolve import resolve_text
 from archspec.compiler.show import show
 from archspec.errors import DeviceError
 from archspec.exporters.onnx.emit import Target
 from archspec.exporters.onnx.export import export
-from archspec.exporters.onnx.precision import Precision, precision, storage
 from archspec.exporters.onnx.rounded import rounded
 from archspec.exporters.rows import matrix_rows
 from archspec.exporters.runtime.device import CPU, CUDA, cuda

@@ -16,11 +16,11 @@ from tiny import text as tiny_text
 
 import archspec
 from archspec.cli.main import COMMANDS, cli
+from archspec.compiler.precision import Name
 from archspec.compiler.resolve import resolve_text
 from archspec.diagnostics import CODES
 from archspec.errors import ArchspecError
 from archspec.exporters.onnx.emit import Target
-from archspec.exporters.onnx.precision import Name
 
 #: Commands that a test may run: they take milliseconds, and need neither weights nor Graphviz.
 CHEAP = {"check", "show", "count", "list", "init", "schema"}

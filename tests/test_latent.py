@@ -20,9 +20,9 @@ from torch_help import perturbed, tokens
 
 from archspec.api import load
 from archspec.compiler.flops import B, Counter, Lengths, Shape, T, _Booked, count_flops
+from archspec.compiler.precision import FP32, Precision, precision, storage
 from archspec.exporters.onnx.answers import loaded, reference
 from archspec.exporters.onnx.emit import Target, emit, parts
-from archspec.exporters.onnx.precision import FP32, Precision, precision, storage
 from archspec.exporters.onnx.questions import Case, request
 from archspec.exporters.onnx.rounded import rounded
 from archspec.exporters.onnx.sidecar import write_weights

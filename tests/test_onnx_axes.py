@@ -9,11 +9,11 @@ import torch
 from onnx_cases import Exported, exported, random_module, stored, verified
 from tiny import GROWING, tiny
 
+from archspec.compiler.precision import Precision
 from archspec.exporters.onnx.answers import reference
 from archspec.exporters.onnx.choices import untouched, watched
 from archspec.exporters.onnx.emit import emit, parts
 from archspec.exporters.onnx.export import export
-from archspec.exporters.onnx.precision import Precision
 from archspec.exporters.onnx.questions import Case, request
 from archspec.exporters.runtime.options import session_options
 from archspec.ops.base import walk

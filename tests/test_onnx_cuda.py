@@ -8,9 +8,9 @@ import onnx_ir as ir
 import pytest
 from tiny import DECODERS, ENCODERS, GROWING, SEQ2SEQ, tiny
 
+from archspec.compiler.precision import Precision, precision
 from archspec.errors import UsageError
 from archspec.exporters.onnx.emit import Target, emit, parts
-from archspec.exporters.onnx.precision import Precision, precision
 
 BFLOAT16 = ir.DataType.BFLOAT16
 FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, BFLOAT16)

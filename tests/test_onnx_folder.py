@@ -17,12 +17,12 @@ import pytest
 from onnx_cases import random_module, stored, write
 from tiny import tiny
 
+from archspec.compiler.precision import Precision
 from archspec.errors import UsageError, VerificationError
 from archspec.exporters.onnx import folder as folders
 from archspec.exporters.onnx import sidecar
 from archspec.exporters.onnx.export import export
 from archspec.exporters.onnx.folder import atomic_folder
-from archspec.exporters.onnx.precision import Precision
 
 
 def test_an_earlier_export_is_replaced_only_when_told(tmp_path: Path) -> None:

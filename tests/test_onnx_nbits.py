@@ -13,10 +13,10 @@ import pytest
 from onnx_cases import random_module, stored
 from tiny import tiny
 
+from archspec.compiler.precision import Precision, precision
 from archspec.exporters.onnx.blockwise import packed
 from archspec.exporters.onnx.emit import Target, emit
 from archspec.exporters.onnx.export import ExportSummary, export
-from archspec.exporters.onnx.precision import Precision, precision
 from archspec.exporters.onnx.questions import Case, fitting, request
 from archspec.exporters.onnx.twin import twin
 

@@ -18,6 +18,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from archspec.cli.main import cli
+from archspec.compiler.precision import Blocks, Name, Precision, precision, storage
 from archspec.errors import BudgetError, UsageError, VerificationError, WeightsError
 from archspec.exporters.onnx.answers import loaded
 from archspec.exporters.onnx.beside import Beside
@@ -25,7 +26,6 @@ from archspec.exporters.onnx.emit import Target, emit, parts
 from archspec.exporters.onnx.export import ExportSummary, export
 from archspec.exporters.onnx.measures import measured
 from archspec.exporters.onnx.passage import TEXT
-from archspec.exporters.onnx.precision import Blocks, Name, Precision, precision, storage
 from archspec.exporters.onnx.quantise import dequantise_rows, quantise_rows
 from archspec.exporters.onnx.rounded import rounded
 from archspec.exporters.onnx.trial import NO_BFLOAT16

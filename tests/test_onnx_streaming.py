@@ -25,10 +25,10 @@ from tiny import text, tiny
 
 from archspec.api import Arch, load
 from archspec.cli.main import cli
+from archspec.compiler.precision import Precision
 from archspec.errors import UsageError, WeightsError
 from archspec.exporters.onnx import ahead, weights
 from archspec.exporters.onnx.export import export
-from archspec.exporters.onnx.precision import Precision
 from archspec.exporters.onnx.sources import of_module
 from archspec.exporters.onnx.weights import Array, beside
 from archspec.exporters.rows import matrix_rows

@@ -12,10 +12,10 @@ import pytest
 from onnx_cases import random_module, stored
 
 from archspec.compiler.lower import lower
+from archspec.compiler.precision import FP32, Precision, precision, storage
 from archspec.compiler.resolve import resolve_text
 from archspec.exporters.onnx.answers import loaded, reference
 from archspec.exporters.onnx.emit import Target, emit, parts
-from archspec.exporters.onnx.precision import FP32, Precision, precision, storage
 from archspec.exporters.onnx.questions import Case, request
 from archspec.exporters.onnx.rounded import rounded
 from archspec.exporters.onnx.sidecar import write_weights

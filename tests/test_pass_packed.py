@@ -11,9 +11,9 @@ import pytest
 from onnx_cases import random_module, stored
 from tiny import DECODERS, ENCODERS, SEQ2SEQ, tiny
 
+from archspec.compiler.precision import FP32, precision
 from archspec.exporters.onnx.answers import reference
 from archspec.exporters.onnx.emit import emit, parts
-from archspec.exporters.onnx.precision import FP32, precision
 from archspec.exporters.onnx.questions import Case, request
 from archspec.exporters.onnx.sidecar import write_weights
 from archspec.exporters.onnx.verify import Graph

@@ -12,9 +12,9 @@ import pytest
 from onnx_cases import random_module, stored
 from tiny import tiny
 
+from archspec.compiler.precision import FP32, precision, storage
 from archspec.exporters.onnx.answers import loaded, reference
 from archspec.exporters.onnx.emit import emit
-from archspec.exporters.onnx.precision import FP32, precision, storage
 from archspec.exporters.onnx.questions import Case, request
 from archspec.exporters.onnx.rounded import rounded
 from archspec.exporters.onnx.sidecar import write_weights

@@ -53,6 +53,39 @@ class Dtype(click.Choice[str]):
         return super().convert(value, param, ctx)
 
 
+def precision_options(f: F) -> F:
+    """`--precision`, `--compute`, `--block`, `--asymmetric` and `--keep`: what `compiler/precision.py` is asked for."""
+    for option in (
+        click.option(
+            "--keep",
+            multiple=True,
+            metavar="PATTERN",
+            help="Weights that stay out of int8 and int4: head, decoder.layers.0.*; may be repeated.",
+        ),
+        click.option("--asymmetric", is_flag=True, help="Each block of int8 and int4 has a zero of its own."),
+        click.option(
+            "--block",
+            type=int,
+            metavar="N",
+            help="Weights of int8 and int4 that share a scale: 16 to 256.  [default: 32]",
+        ),
+        click.option(
+            "--compute",
+            type=click.Choice(["fp32", "fp16", "bf16"]),
+            help="What int8 and int4 are computed in.  [default: fp32]",
+        ),
+        click.option(
+            "--precision",
+            type=click.Choice(["fp32", "fp16", "bf16", "int8", "int4"]),
+            default="fp32",
+            show_default=True,
+            help="Of the weights; fp16 and bf16 are computed in too.",
+        ),
+    ):  # the last one stands first
+        f = option(f)
+    return f
+
+
 def fitted(text: str, indent: str = "", hanging: str = "  ") -> str:
     """A text in lines that fit the terminal, at most 120 wide; what goes over hangs below its own line, and words stay whole."""
     width = min(shutil.get_terminal_size().columns, 120)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from .common import Dtype, echo_tables, format_option, load, say, spec_argument
+from .common import echo_tables, format_option, load, precision_options, say, spec_argument
+
+if TYPE_CHECKING:
+    from archspec.compiler.precision import Compute, Name
+    from archspec.exporters.tables import Format
 
 Size = click.IntRange(min=1)
 
@@ -25,10 +31,7 @@ Size = click.IntRange(min=1)
     default=None,
     help="Tokens of the encoder's input.  [default: context_length]",
 )
-@click.option(
-    "--dtype", type=Dtype(), default="float32", show_default=True,
-    help="Of weights, cache and activations.",
-)  # fmt: skip
+@precision_options
 @click.option(
     "--by",
     type=click.Choice(["component", "path"]),
@@ -45,33 +48,43 @@ def command(
     length: int | None,
     past: int,
     source_length: int | None,
-    dtype: str,
+    precision: Name,
+    compute: Compute | None,
+    block: int | None,
+    asymmetric: bool,
+    keep: tuple[str, ...],
     by: str,
     explain: bool,
-    fmt: str,
+    fmt: Format,
 ) -> None:
     """Count parameters, FLOPs, KV cache and memory: exact, without torch, in milliseconds.
 
-    Decoding one token after 1,000 others is --length 1 --past 1000.
+    Decoding one token after 1,000 others is --length 1 --past 1000. A precision is said as to export, and its bytes are what that
+    writes.
 
     \b
     Example:
       archspec count gpt2
-      archspec count gpt2 --batch 8 --length 1 --past 1023 --dtype float16
+      archspec count gpt2 --batch 8 --length 1 --past 1023 --precision fp16
+      archspec count llama-3.1-8b --precision int4 --compute fp16
       archspec count gpt2 --format json | jq .parameters.total
     """
     from archspec.exporters.count_tables import paths, tables, tidy
 
     arch = load(spec, overrides)
-    counts = arch.count(batch=batch, length=length, past=past, source_length=source_length, dtype=dtype)  # type: ignore[arg-type]
+    counts = arch.count(
+        batch=batch, length=length, past=past, source_length=source_length,
+        precision=precision, compute=compute, block=block, symmetric=not asymmetric, keep=keep,
+    )  # fmt: skip
     record = counts.record()
     if by == "path":
-        table = paths(arch.model.tensors(), arch.name)
-        record["parameters"]["by_path"] = {r["path"]: r["parameters"] for r in table.records()}
-        echo_tables([table], fmt, record)  # type: ignore[arg-type]
+        stored = list(arch.model.tensors())
+        record["parameters"]["by_path"] = {t.path: t.size for t in stored}
+        record["memory"]["weights_by_path"] = {t.path: counts.storage.bytes_of(t) for t in stored}
+        echo_tables([paths(counts, stored)], fmt, record)
     else:
         context, n = arch.spec.context_length, counts.lengths
         most = max(n.past + n.length, n.source)
         if context and most > context:
             say(f"note: the spec's context ends at {context:,} tokens, and {most:,} are counted", err=True)
-        echo_tables([tidy(counts)] if fmt == "csv" else tables(counts, explain), fmt, record)  # type: ignore[arg-type]
+        echo_tables([tidy(counts)] if fmt == "csv" else tables(counts, explain), fmt, record)

@@ -9,12 +9,12 @@ import click
 
 from archspec.errors import UsageError
 
-from .common import Progress, echo_tables, load, say, spec_argument
+from .common import Progress, echo_tables, load, precision_options, say, spec_argument
 
 if TYPE_CHECKING:
     from archspec.api import Target
+    from archspec.compiler.precision import Compute, Name
     from archspec.exporters.onnx.export import ExportSummary
-    from archspec.exporters.onnx.precision import Compute, Name
     from archspec.exporters.tables import Table
 
 
@@ -35,28 +35,7 @@ if TYPE_CHECKING:
 @click.option(
     "--all-logits", is_flag=True, help="The cached graph gives logits of every new token, not of the last alone."
 )
-@click.option(
-    "--precision",
-    type=click.Choice(["fp32", "fp16", "bf16", "int8", "int4"]),
-    default="fp32",
-    show_default=True,
-    help="Of the weights; fp16 and bf16 are computed in too.",
-)
-@click.option(
-    "--compute",
-    type=click.Choice(["fp32", "fp16", "bf16"]),
-    help="What int8 and int4 are computed in.  [default: fp32]",
-)
-@click.option(
-    "--block", type=int, metavar="N", help="Weights of int8 and int4 that share a scale: 16 to 256.  [default: 32]"
-)
-@click.option("--asymmetric", is_flag=True, help="Each block of int8 and int4 has a zero of its own.")
-@click.option(
-    "--keep",
-    multiple=True,
-    metavar="PATTERN",
-    help="Weights that stay out of int8 and int4: head, decoder.layers.0.*; may be repeated.",
-)
+@precision_options
 @click.option("--budget", type=float, metavar="NATS", help="The mean divergence from float32 that is allowed.")
 @click.option("--no-weights", is_flag=True, help="Write the graphs alone: of a size that no disk here holds, say.")
 @click.option("--force", is_flag=True, help="Replace a folder that an earlier export wrote.")

@@ -11,6 +11,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from archspec.compiler.precision import Precision
 from archspec.errors import UsageError, WeightsError
 from archspec.exporters.manifest import MANIFEST
 from archspec.exporters.weights.form import config_text, family_named, form_of
@@ -18,7 +19,6 @@ from archspec.exporters.weights.special import generation_config, special_ids, s
 from archspec.ops.model import Model
 
 from .genai import GENAI, genai_config, unfit
-from .precision import Precision
 
 CONFIG = "config.json"
 #: As Hugging Face calls what a model computes in.

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from archspec.compiler.precision import Blocks
+
 from .graph import Array, Builder
-from .precision import Blocks
 from .weights import Reader, Reading
 
 UINT8, INT64 = ir.DataType.UINT8, ir.DataType.INT64

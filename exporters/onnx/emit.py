@@ -7,16 +7,16 @@ from typing import Literal
 
 import onnx_ir as ir
 
+from archspec.compiler.precision import FP32, Precision, storage
 from archspec.ops.bind import Bound
 from archspec.ops.head import ClassifierHead, LmHead, NoHead, PoolerHead
 from archspec.ops.model import Model
 
 from .branches import branch
-from .graph import INT64, IR_VERSION, Builder, prune
+from .graph import DTYPES, INT64, IR_VERSION, Builder, prune
 from .passes import fuse
 from .passes.fusion import Fusion
 from .passes.run import OrtRun
-from .precision import FP32, Precision, storage
 from .weights import Weights
 from .words import OnnxRun, Part, slot_name, trimmed
 
@@ -82,7 +82,7 @@ def emit(
     context: the longest run, which fused attention tabulates its angles for.
     What was fused for `ort` is in the result's `meta["fusions"]`; what it holds rounded of its own numbers, in `meta["exact"]`.
     """
-    g = Builder(model.name, precision.dtype)
+    g = Builder(model.name, DTYPES[precision.compute])
     words = OrtRun if target == "ort" else OnnxRun
     run = words(g, model, part, weights, storage(model, precision), last_only, context)
     scope = Bound(model)

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-import numpy as np
 import onnx_ir as ir
 
-from archspec.errors import UsageError, VerificationError, WeightsError
+from archspec.compiler.precision import FP32, Precision, storage
+from archspec.errors import UsageError
 from archspec.exporters.manifest import SPEC
-from archspec.exporters.room import demand_verification
 from archspec.exporters.weights.fresh import Fresh
 from archspec.ops.head import LmHead
 from archspec.ops.model import Model
 
 from .beside import Beside, write_beside
+from .comparison import Comparison
 from .emit import Target, emit, parts
 from .folder import atomic_folder, demand_space
 from .manifest import description, write_manifest
 from .passes.fusion import Fusion
-from .precision import FP32, Precision, storage
-from .questions import Answer, Question, questions
 from .sidecar import SIDECAR, Progress, bytes_of, refer_weights, write_weights
 from .weights import Weights
 from .words import Part
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
     from archspec.exporters.torch.module import Transformer
 
     from .apart import Apart
-    from .twin import Exact
     from .verify import Verification
 
 
@@ -111,9 +108,11 @@ def export(
         why = "float32 costs nothing" if precision == FP32 else "nothing is measured without a verification"
         raise UsageError(f"A budget of {budget:g} would do nothing: {why}.", "leave it out")
     progress, beside = progress or (lambda stage, share: None), beside or Beside()
-    asked = questions(model, context_length) if verify else []
-    if apart:  # before anything else: it takes longest
-        apart.ask(model, weights, asked)
+    comparison = None
+    if verify:
+        comparison = Comparison(
+            model, weights, precision, module=module, apart=apart, context=context_length, budget=budget
+        )
     metadata = {"archspec.spec": spec_yaml, "archspec.spec_sha256": hashlib.sha256(spec_yaml.encode()).hexdigest()}
     files = parts(model)
     last_only &= isinstance(model.head, LmHead)
@@ -131,7 +130,8 @@ def export(
         for part in files
     }
     weight_bytes = bytes_of(list(graphs.values()))
-    module = _comparable(model, module, weight_bytes, precision) if verify else None
+    if comparison:
+        comparison.demand_room(weight_bytes)
     if precision.blocks and not graph_only:
         import_module(f"{__package__}.quantise")  # and torch with it, before threads ask for it at once
     with atomic_folder(out, overwrite=overwrite) as folder:
@@ -142,9 +142,7 @@ def export(
             folder, model, graphs.get("cached"), files.get("cached", ""), beside, context_length, precision
         )
         exact = {part: graph.meta["exact"] for part, graph in graphs.items()}
-        checked = None
-        if verify:
-            checked = _verified(folder, model, weights, module, apart, asked, precision, exact, budget, progress)
+        checked = comparison.of(folder, exact, progress) if comparison else None
         said = description(model, graphs, context_length, target, precision, not graph_only)
         seed = weights.seed if isinstance(weights, Fresh) and not graph_only else None
         said |= {"fresh_seed": seed, "left_out": left_out, "verification": asdict(checked) if checked else None}
@@ -177,57 +175,3 @@ def _write(
         ir.save(graph, folder / files[part])
     (folder / SPEC).write_text(spec_yaml, "utf-8")
     return hashes
-
-
-def _comparable(
-    model: Model, module: Transformer | None, weight_bytes: int, precision: Precision
-) -> Transformer | None:
-    """The module, if ONNX Runtime can be compared with it as it is. Raises UsageError where there is no room to verify."""
-    if module is not None:
-        held = next(module.parameters())
-        module = module if str(held.dtype) == "torch.float32" and held.device.type == "cpu" else None
-    demand_verification(model, weight_bytes, built=module is not None, narrow=precision != FP32)
-    return module
-
-
-def _verified(
-    folder: Path,
-    model: Model,
-    weights: Weights,
-    module: Transformer | None,
-    apart: Apart | None,
-    asked: Sequence[Question],
-    precision: Precision,
-    exact: Mapping[Part, Exact],
-    budget: float | None,
-    progress: Progress,
-) -> Verification:
-    """Compare the written folder with PyTorch in float32. Raises VerificationError and BudgetError."""
-    from .verify import verify
-
-    progress("verification", 0.0)
-
-    def answered() -> Sequence[tuple[Answer, Answer]]:
-        from .answers import answers, loaded
-
-        return answers(module or loaded(model, weights), asked)
-
-    try:
-        if precision == FP32:
-            checked = verify(folder, model, asked, apart.answers if apart else answered)
-        else:
-            from .trial import verify_precision
-
-            checked = verify_precision(folder, model, weights, module, asked, precision, exact, budget, progress)
-    except VerificationError:
-        _demand_numbers(model, weights)
-        raise
-    progress("verification", 1.0)
-    return checked
-
-
-def _demand_numbers(model: Model, weights: Weights) -> None:
-    """Raises WeightsError for a weight that is infinite or no number: asked where a comparison failed, since it takes a reading."""
-    for tensor in model.tensors():
-        if not np.isfinite(weights(tensor.path)).all():
-            raise WeightsError(f"{tensor.path} holds numbers that are infinite or none.", "these weights are damaged")

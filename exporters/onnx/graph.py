@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import onnx_ir as ir
 
+from archspec.compiler.precision import Compute
+
 from .weights import Array as Array
 from .weights import Reader, Reading, Streamed, whole
 
@@ -21,7 +23,13 @@ Made = TypeVar("Made")
 OPSET = 23
 IR_VERSION = 11
 INT64 = ir.DataType.INT64
-HALVES = (ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+#: What graphs compute in, by its name in a precision.
+DTYPES: dict[Compute, ir.DataType] = {
+    "fp32": ir.DataType.FLOAT,
+    "fp16": ir.DataType.FLOAT16,
+    "bf16": ir.DataType.BFLOAT16,
+}
+HALVES = (DTYPES["fp16"], DTYPES["bf16"])
 
 
 class Builder:

@@ -10,12 +10,12 @@ from typing import Any
 
 import onnx_ir as ir
 
+from archspec.compiler.precision import Precision, storage
 from archspec.exporters.manifest import LAYOUT, MANIFEST, SEAL, SETTINGS, file_hash, seal
 from archspec.ops.model import Model
 
 from .emit import Target, parts, result
 from .graph import OPSET
-from .precision import Precision, storage
 from .sidecar import SIDECAR
 from .words import Part
 

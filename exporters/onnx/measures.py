@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from archspec.compiler.precision import Name, Precision
 from archspec.errors import BudgetError
 from archspec.exporters.units import share
 from archspec.ops.head import ClassifierHead, LmHead
 from archspec.ops.model import Model
 
-from .precision import Name, Precision
 from .weights import Array
 
 #: The divergence that a precision may have on average, unless something else is said. Small models lose most: SmolLM2, of 135

@@ -16,9 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from archspec.compiler.precision import Blocks
 from archspec.errors import WeightsError
+from archspec.exporters.torch.arrays import array_of, tensor_of
 
-from .precision import Blocks
 from .weights import Array
 
 #: Weights that are worked on at a time: they stay near a core, and a call of torch costs little beside them.
@@ -44,15 +45,15 @@ def quantise_rows(
     Raises WeightsError, which names them, for what is not a number, infinite, or too large for the type of the scales.
     """
     b = torch.from_numpy(np.ascontiguousarray(rows, np.float32)).view(-1, blocks.size)
-    codes, scale, zero = (_symmetric if blocks.symmetric else _between)(b, blocks, dtype)
+    kind = tensor_of(np.empty(0, dtype)).dtype
+    codes, scale, zero = (_symmetric if blocks.symmetric else _between)(b, blocks, kind)
     if not torch.isfinite(scale).all():
         raise WeightsError(
             f"{' or '.join(names)} holds numbers that no block of integers stands for: {float(b.abs().max()):.3g}.",
             "say " + " ".join(f"--keep {name.removesuffix('.weight')}" for name in names),
         )
     across = len(rows), rows.shape[1] // blocks.size
-    scales, zeros = (x.numpy().reshape(across) for x in (scale, zero))
-    return Quantised(codes.numpy().reshape(rows.shape), scales.astype(dtype), zeros.astype(np.uint8))
+    return Quantised(array_of(codes).reshape(rows.shape), *(array_of(x).reshape(across) for x in (scale, zero)))
 
 
 def dequantise_rows(q: Quantised, blocks: Blocks) -> Array:
@@ -64,42 +65,32 @@ def dequantise_rows(q: Quantised, blocks: Blocks) -> Array:
     return whole
 
 
-def _symmetric(b: Tensor, blocks: Blocks, dtype: np.dtype[Any]) -> tuple[Tensor, Tensor, Tensor]:
-    """(N, size) -> codes (N, size), scales and zeros (N, 1)."""
+def _symmetric(b: Tensor, blocks: Blocks, kind: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    """(N, size) -> codes (N, size); scales, as they are stored, and zeros (N, 1)."""
     middle, last = blocks.middle, blocks.middle - 1
-    high, low = _extremes(b)
-    zero = torch.full_like(high, middle)
+    high, low = b.amax(1, keepdim=True), b.amin(1, keepdim=True)
+    far = torch.maximum(high, -low)
+    zero = torch.full_like(far, middle, dtype=torch.uint8)
     if blocks.bits == 8:
-        scale = _rounded(torch.maximum(high, -low) / last, dtype)
-        return _coded(b, scale, -last, last), scale, zero
-    far = torch.copysign(torch.maximum(high, -low), -low - high)  # the other sign's than the farthest weight's
-    scale = _rounded(far / middle, dtype)
-    scale = _rounded(_fitted(b, scale, -middle, last), dtype)
-    return _coded(b, scale, -middle, last), scale, zero
+        scale = (far / last).to(kind)
+        return _coded(b, scale.float(), -last, last), scale, zero
+    far.copysign_(-low - high)  # the other sign's than the farthest weight's
+    scale = _fitted(b, (far / middle).to(kind).float(), -middle, last).to(kind)
+    return _coded(b, scale.float(), -middle, last), scale, zero
 
 
-def _between(b: Tensor, blocks: Blocks, dtype: np.dtype[Any]) -> tuple[Tensor, Tensor, Tensor]:
+def _between(b: Tensor, blocks: Blocks, kind: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     """As `_symmetric`: from the least weight to the greatest, 0 among them."""
     middle, last = blocks.middle, blocks.middle - 1
-    high, low = _extremes(b)
-    low, high = low.clamp_(max=0), high.clamp_(min=0)
-    scale = _rounded((high - low) / (last + middle), dtype)
-    zero = (low * -_inverse(scale)).round_().clamp_(0, last + middle)
-    return _coded(b, scale, -middle, last, zero - middle), scale, zero
+    high, low = b.amax(1, keepdim=True).clamp_(min=0), b.amin(1, keepdim=True).clamp_(max=0)
+    scale = ((high - low) / (last + middle)).to(kind)
+    zero = (low * -_inverse(scale.float())).round_().clamp_(0, last + middle)
+    return _coded(b, scale.float(), -middle, last, zero - middle), scale, zero.to(torch.uint8)
 
 
 def _parts(*tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """Some blocks of the first, and what belongs to them of the others, after the other."""
     return zip(*(torch.split(t, PIECE // tensors[0].shape[1]) for t in tensors), strict=True)
-
-
-def _extremes(b: Tensor) -> Tensor:
-    """The greatest and the least weight of each block: (2, N, 1)."""
-    out = torch.empty(2, len(b), 1)
-    for part, high, low in _parts(b, *out):
-        torch.amax(part, 1, keepdim=True, out=high)
-        torch.amin(part, 1, keepdim=True, out=low)
-    return out
 
 
 def _coded(b: Tensor, scale: Tensor, low: int, high: int, zero: Tensor | None = None) -> Tensor:
@@ -114,7 +105,7 @@ def _coded(b: Tensor, scale: Tensor, low: int, high: int, zero: Tensor | None = 
 
 def _inverse(scale: Tensor) -> Tensor:
     """1 / scale; 0 for a block of zeros, or of what float32 hardly tells from them."""
-    return torch.where(scale.abs() < torch.finfo(scale.dtype).tiny, 0.0, 1 / scale)
+    return scale.reciprocal().nan_to_num_(0.0, 0.0, 0.0)
 
 
 def _fitted(b: Tensor, scale: Tensor, low: int, high: int) -> Tensor:
@@ -126,12 +117,4 @@ def _fitted(b: Tensor, scale: Tensor, low: int, high: int) -> Tensor:
         torch.mul(part, inverse, out=code).round_().clamp_(low, high)
         torch.sum(torch.mul(code, code, out=made), 1, keepdim=True, out=squares)
         torch.sum(torch.mul(code, part, out=made), 1, keepdim=True, out=products)
-    return torch.where(square == 0, scale, product / square)
-
-
-def _rounded(scale: Tensor, dtype: np.dtype[Any]) -> Tensor:
-    """A scale as it will be stored, in float32."""
-    if dtype == np.float32:
-        return scale
-    with np.errstate(over="ignore"):  # the caller looks
-        return torch.from_numpy(scale.numpy().astype(dtype).astype(np.float32))
+    return torch.where(square == 0, scale, product.div_(square))

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from archspec.compiler.precision import Precision
 from archspec.errors import WeightsError
 from archspec.exporters.rows import matrix_rows
 from archspec.language.model import Spec
 from archspec.ops.model import Model
 
 from .beside import Beside
-from .precision import Precision
+from .graph import DTYPES
 from .weights import Array, Weights
 
 if TYPE_CHECKING:
@@ -69,5 +70,5 @@ def _fresh(model: Model, spec: Spec, precision: Precision, compared: bool) -> We
     """Drawn as they will lie in the file, where that is a type of its own and nobody compares: in less than half of the time."""
     from archspec.exporters.weights.fresh import Fresh
 
-    as_stored = np.float32 if precision.blocks or compared else precision.dtype.numpy()
+    as_stored = np.float32 if precision.blocks or compared else DTYPES[precision.compute].numpy()
     return Fresh(model, spec.init, SEED, as_stored)

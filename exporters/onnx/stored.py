@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from archspec.compiler.precision import Storage
 from archspec.ops.bind import LeafRef
 from archspec.ops.leaves import Linear, Table, Vector
 from archspec.ops.model import Model
@@ -16,7 +17,6 @@ from . import blockwise, experts
 from .blockwise import Matrix, SmallLookup, SmallProduct
 from .graph import Array, Builder
 from .heads import X, plain
-from .precision import Storage
 from .weights import Reader, Weights, beside, whole
 
 

@@ -6,14 +6,15 @@ never hides behind coarse weights. Then the graph itself is measured against PyT
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from archspec.compiler.precision import storage
 from archspec.exporters.runtime.device import cuda, open_session
 from archspec.exporters.runtime.text import Text
-from archspec.exporters.torch.module import Transformer
 from archspec.ops.model import Model
 
 from .answers import answers, evaluating, loaded, reference
@@ -21,14 +22,15 @@ from .emit import parts, result
 from .graph import Array
 from .measures import demand, measured
 from .passage import TEXT
-from .precision import Precision, storage
-from .questions import Case, Question, fitting, request
+from .questions import Case, fitting, request
 from .rounded import rounded
 from .sidecar import Progress
 from .twin import Exact, twin
 from .verify import Graph, Verification, on_cpu, verify
-from .weights import Weights
 from .words import Part
+
+if TYPE_CHECKING:
+    from .comparison import Comparison
 
 #: Random texts, and the tokens of a real one.
 RANDOM, WORDS = Case(4, (64,), False, 32), 256
@@ -37,32 +39,22 @@ NO_BFLOAT16 = (
 )
 
 
-def verify_precision(
-    folder: Path,
-    model: Model,
-    weights: Weights,
-    module: Transformer | None,
-    asked: Sequence[Question],
-    precision: Precision,
-    twins: Mapping[Part, Exact],
-    budget: float | None,
-    progress: Progress,
-) -> Verification:
+def verify_precision(c: Comparison, folder: Path, twins: Mapping[Part, Exact], progress: Progress) -> Verification:
     """Compare an exported folder in half precision, or with weights in blocks, with PyTorch in float32.
 
-    module: the model with `weights` as they are, made here if it is not given. asked: by what the graphs' twins are held against
-    PyTorch. budget: the divergence that is allowed.
+    twins: by what the graphs' twins are held against PyTorch.
     Raises VerificationError for a graph that is wrong, BudgetError for one whose numbers are too coarse.
     """
+    model, weights, precision = c.model, c.weights, c.precision
     feeds = requests(folder, model)
-    module = module or loaded(model, weights)
+    module = c.module or loaded(model, weights)
     with evaluating(module):
         wanted = [reference(module, feed) for feed in feeds.values()]
     del module  # two in memory would be one too many
     progress("verification", 0.25)
     coarse = loaded(model, rounded(model, weights, storage(model, precision)))
     progress("verification", 0.5)
-    checked = verify(folder, model, asked, partial(answers, coarse, asked), twins)
+    checked = verify(folder, model, c.asked, partial(answers, coarse, c.asked), twins)
     del coarse
     progress("verification", 0.75)
     path, remark = folder / parts(model)["logits"], None
@@ -76,7 +68,7 @@ def verify_precision(
     for (on, feed), want in zip(feeds.items(), wanted, strict=True):
         got = graph.run(feed)[result(model)[0]]
         measures.append(measured(model, on, _positions(want), _positions(got)))
-    demand(precision, measures[-1], budget)
+    demand(precision, measures[-1], c.budget)
     return replace(checked, measures=tuple(measures), remark=remark)
 
 

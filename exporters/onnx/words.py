@@ -12,6 +12,7 @@ from typing import Literal
 
 import onnx_ir as ir
 
+from archspec.compiler.precision import Storage
 from archspec.ops.bind import Bound, LeafRef, SlotRef
 from archspec.ops.leaves import Linear, Stream, Table
 from archspec.ops.model import Model
@@ -34,7 +35,6 @@ from .graph import INT64, Builder
 from .heads import Heads, X, apart, gathered, plain
 from .places import Places, allowed
 from .pointwise import Pointwise
-from .precision import Storage
 from .weights import Weights
 
 Part = Literal["cached", "logits", "encoder"]

@@ -24,7 +24,8 @@ def pack_products(run: OnnxRun) -> Fusion | None:
         node = three[0].y.producer()
         assert node is not None
         with run.g.before(node):
-            whole = run.side_by_side(three, f"{place}qkv")
+            stored = three[0].weight.removesuffix("q.weight")  # another layer's, where they share their weights
+            whole = run.side_by_side(three, f"{stored}qkv")
             parts = run.g.nodes("Split", len(three), whole, run.g.const([p.out for p in three]), axis=-1)
         for product, part in zip(three, parts, strict=True):
             run.g.swap(product.y, part)

@@ -1,14 +1,11 @@
-"""In what numbers a graph computes, and in what numbers its weights are stored."""
+"""In what numbers a model computes, and in what numbers its weights are stored."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Literal
-
-import onnx_ir as ir
+from typing import Any, Literal, get_args
 
 from archspec.diagnostics import nearest
 from archspec.errors import UsageError
@@ -22,11 +19,8 @@ from archspec.ops.record import Record
 Compute = Literal["fp32", "fp16", "bf16"]
 Name = Literal["fp32", "fp16", "bf16", "int8", "int4"]
 
-DTYPES: dict[Compute, ir.DataType] = {
-    "fp32": ir.DataType.FLOAT,
-    "fp16": ir.DataType.FLOAT16,
-    "bf16": ir.DataType.BFLOAT16,
-}
+#: Bytes of one number.
+BYTES: dict[Compute, int] = {"fp32": 4, "fp16": 2, "bf16": 2}
 BLOCK = 32
 SIZES = (16, 32, 64, 128, 256)
 
@@ -54,10 +48,6 @@ class Precision(Record):
     keep: tuple[str, ...] = ()
 
     @property
-    def dtype(self) -> ir.DataType:
-        return DTYPES[self.compute]
-
-    @property
     def name(self) -> Name:
         """What it is called for short."""
         if self.blocks is None:
@@ -71,6 +61,13 @@ class Precision(Record):
         kind = "symmetric" if self.blocks.symmetric else "asymmetric"
         return f"{self.name} in {kind} blocks of {self.blocks.size}, computed in {self.compute}"
 
+    def record(self) -> dict[str, Any]:
+        """As plain data, in the words of `precision`."""
+        size, symmetric = (self.blocks.size, self.blocks.symmetric) if self.blocks else (None, None)
+        return {
+            "name": self.name, "compute": self.compute, "block": size, "symmetric": symmetric, "keep": list(self.keep),
+        }  # fmt: skip
+
 
 FP32 = Precision()
 
@@ -81,10 +78,16 @@ def precision(
     compute: Compute | None = None,
     block: int | None = None,
     symmetric: bool = True,
-    keep: tuple[str, ...] = (),
+    keep: str | Sequence[str] = (),
 ) -> Precision:
-    """A precision by its name; what else may be said goes with int8 and int4. Raises UsageError for what does not go together."""
-    if name in DTYPES:
+    """A precision by its name; what else may be said goes with int8 and int4.
+
+    Raises UsageError for a name that there is not, and for what does not go together.
+    """
+    for asked, names in ((name, get_args(Name)), (compute or "fp32", get_args(Compute))):
+        if asked not in names:
+            raise UsageError(f"There is no precision {asked!r}.", f"say {', '.join(names[:-1])} or {names[-1]}")
+    if name in BYTES:
         said = {"a compute type": compute, "a block size": block, "asymmetric": not symmetric, "weights to keep": keep}
         if extra := [what for what, value in said.items() if value]:
             raise UsageError(f"{name} has no blocks, so {' and '.join(extra)} would do nothing.", "say int8 or int4")
@@ -98,16 +101,20 @@ def precision(
             f"4 bits in blocks of {block} have no kernel on CUDA, which is what computing in {compute} is for.",
             f"say blocks of {SIZES[-2]}, or int8",
         )
-    return Precision(compute or "fp32", Blocks(bits, block or BLOCK, symmetric), keep)
+    return Precision(
+        compute or "fp32", Blocks(bits, block or BLOCK, symmetric), (keep,) if isinstance(keep, str) else tuple(keep)
+    )
 
 
-@dataclass(frozen=True)
-class Storage:
-    """How a model's stored tensors lie in a file: `small` are those in blocks, `left` why another one is not, by path."""
+class Storage(Record):
+    """How a model's stored tensors lie in a file, by path: `small` are those in blocks, `left` why another one is not, `routers`
+    those that are float32 whatever is computed in.
+    """
 
     precision: Precision
     small: frozenset[str]
     left: Mapping[str, str]
+    routers: frozenset[str]
 
     def __str__(self) -> str:
         """211 of 272 tensors are int4; 61: vectors"""
@@ -115,18 +122,33 @@ class Storage:
         why = "".join(f"; {n}: {reason}" for reason, n in reasons.items())
         return f"{len(self.small)} of {len(self.small) + len(self.left)} tensors are {self.precision.name}{why}"
 
+    def stored_as(self, tensor: Tensor) -> Name:
+        """What the numbers of a stored tensor are."""
+        return self.precision.name if tensor.path in self.small else self._float(tensor)
+
+    def bytes_of(self, tensor: Tensor) -> int:
+        """What a stored tensor takes in a file: in blocks its codes, its scales, and zeros, of which a row has whole bytes."""
+        blocks, width = self.precision.blocks, BYTES[self._float(tensor)]
+        if tensor.path not in self.small:
+            return tensor.size * width
+        assert blocks is not None
+        across = tensor.shape[-1] // blocks.size
+        zeros = 0 if blocks.symmetric else -(-across * blocks.bits // 8)
+        return tensor.size * blocks.bits // 8 + tensor.size // tensor.shape[-1] * (across * width + zeros)
+
+    def _float(self, tensor: Tensor) -> Compute:
+        return "fp32" if tensor.path in self.routers else self.precision.compute
+
 
 def storage(model: Model, precision: Precision) -> Storage:
     """Decide for each stored tensor. Raises UsageError for a pattern of `keep` that no tensor has a name for."""
-    blocks = precision.blocks
+    blocks, routers = precision.blocks, routed(model)
     if blocks is None:
-        return Storage(precision, frozenset(), {})
-    kept = _kept(model, precision.keep)
-    routers, sides = routed(model), beside_latents(model)
-    left = {
-        t.path: why for t in model.tensors() if (why := "kept" if t.path in kept else _unfit(t, blocks, routers, sides))
-    }
-    return Storage(precision, frozenset(t.path for t in model.tensors() if t.path not in left), left)
+        return Storage(precision, frozenset(), {}, routers)
+    kept, sides = _kept(model, precision.keep), beside_latents(model)
+    why = {t.path: "kept" if t.path in kept else _unfit(t, blocks, routers, sides) for t in model.tensors()}
+    left = {path: reason for path, reason in why.items() if reason}
+    return Storage(precision, frozenset(why.keys() - left.keys()), left, routers)
 
 
 def routed(model: Model) -> frozenset[str]:
@@ -159,6 +181,8 @@ def _unfit(tensor: Tensor, blocks: Blocks, routers: frozenset[str], sides: froze
 def _kept(model: Model, patterns: tuple[str, ...]) -> set[str]:
     """Stored tensors that a pattern names: by their path, by that of something they are part of, or by one that is tied to them."""
     kept: set[str] = set()
+    if not patterns:
+        return kept
     names = {t.path: t.path for t in model.tensors()} | model.ties
     for pattern in patterns:
         found = {stored for path, stored in names.items() if any(fnmatchcase(at, pattern) for at in _places(path))}
