@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from archspec.compiler.compile import Compiled, compile_spec
+from archspec.errors import UsageError
 
 if TYPE_CHECKING:
     from archspec.compiler.count import Counts
     from archspec.compiler.precision import Compute, Name
     from archspec.diagnostics import Diagnostic
+    from archspec.exporters.diagram.pen import Level
+    from archspec.exporters.diagram.render import Format
+    from archspec.exporters.onnx.emit import Target
     from archspec.exporters.onnx.export import ExportSummary
     from archspec.exporters.torch.module import Transformer
+    from archspec.exporters.weights.folder import Dtype
     from archspec.language.model import Spec
     from archspec.ops.model import Model
-
-Dtype = Literal["float32", "bfloat16", "float16"]
-Target = Literal["onnx", "ort"]
-DiagramFormat = Literal["svg", "png", "pdf", "dot", "mermaid"]
 
 
 def load(ref: str | Path, overrides: Sequence[str] = ()) -> Arch:
@@ -49,7 +50,9 @@ class Arch:
         self._compiled, self._ref = compiled, ref
 
     def __repr__(self) -> str:
-        return f"<Arch {self.name}: {self.model.form}, {self.count().parameters.total:,} parameters>"
+        from archspec.compiler.parameters import count_parameters
+
+        return f"<Arch {self.name}: {self.model.form}, {count_parameters(self.model).total:,} parameters>"
 
     @property
     def name(self) -> str:
@@ -91,7 +94,7 @@ class Arch:
     ) -> Counts:
         """Parameters, FLOPs, cache and memory, exactly. See `archspec.compiler.count.count`; `.record()` is the JSON.
 
-        The precision is said as in `export`, and its bytes are what that writes.
+        The precision is said as in `export`, and its bytes are what that writes. Raises UsageError as they do.
         """
         from archspec.compiler.count import count
         from archspec.compiler.precision import precision as precision_of
@@ -102,10 +105,11 @@ class Arch:
             precision=precision_of(precision, compute=compute, block=block, symmetric=symmetric, keep=keep),
         )  # fmt: skip
 
-    def diagram(self, fmt: DiagramFormat = "svg", *, level: Literal["block", "model"] | None = None) -> bytes:
+    def diagram(self, fmt: Format = "svg", *, level: Level | None = None) -> bytes:
         """The architecture as a picture (svg, png, pdf: needs Graphviz's `dot`) or as its source (dot, mermaid).
 
         level: every block in full, or one box a layer; by default in full while that stays legible.
+        Raises UsageError where Graphviz is missing, and for a format or a level that there is not.
         """
         from archspec.exporters.diagram.render import diagram
 
@@ -128,10 +132,12 @@ class Arch:
             seed: of the initialisation; None takes torch's own generator.
 
         Raises:
+            UsageError: weights are named and nothing is allocated to hold them.
             WeightsError: the file's tensors are not this architecture's; all faults are listed.
         """
-        source = weights or self.weights
-        if source and device != "meta":
+        if weights and device == "meta":
+            raise UsageError(f"The weights {weights} have no place on the device meta.", "say cpu, or no weights")
+        if device != "meta" and (source := self.checkpoint(weights)):
             from archspec.exporters.weights.folder import loaded
             from archspec.exporters.weights.source import open_weights
 
@@ -144,8 +150,26 @@ class Arch:
     @property
     def weights(self) -> Path | None:
         """The weights beside the spec, where it was loaded from a folder that has them."""
+        from archspec.compiler.source import in_zoo
+
         beside = Path(self._ref) / "model.safetensors"
-        return beside if beside.is_file() else None
+        return beside if not in_zoo(self._ref) and beside.is_file() else None
+
+    def checkpoint(self, weights: str | Path | None = None) -> str | Path | None:
+        """Where weights are read from: `weights`, or what lies beside the spec; None where they are to be fresh.
+
+        Raises UsageError for the spec of an export, whose weights are ONNX's: fresh ones are hardly meant.
+        """
+        from archspec.compiler.source import in_zoo
+        from archspec.exporters.manifest import MANIFEST
+
+        found = weights or self.weights
+        if found is None and not in_zoo(self._ref) and (Path(self._ref) / MANIFEST).is_file():
+            raise UsageError(
+                f"{self._ref} is an export, whose weights are not read back.",
+                f"name the weights that it was made of, or say {Path(self._ref) / 'spec.yaml'} for fresh ones",
+            )
+        return found
 
     def export(
         self,
@@ -195,11 +219,12 @@ class Arch:
         """
         from tempfile import TemporaryDirectory
 
+        from archspec.exporters.files import temporary_folder
         from archspec.exporters.onnx.apart import apart
 
         compared = verify and not graph_only
         with (
-            TemporaryDirectory() as gathered,
+            TemporaryDirectory(dir=temporary_folder()) as gathered,
             apart(compared and module is None and precision == "fp32") as elsewhere,
         ):
             from archspec.compiler.precision import precision as precision_of
@@ -207,7 +232,7 @@ class Arch:
             from archspec.exporters.onnx.sources import sources
 
             numbers = precision_of(precision, compute=compute, block=block, symmetric=symmetric, keep=keep)
-            checkpoint = weights or self.weights
+            checkpoint = (weights or self.weights) if module or graph_only else self.checkpoint(weights)
             read, beside = sources(
                 self.model, self.spec, checkpoint, module, numbers, Path(gathered), compared=compared
             )

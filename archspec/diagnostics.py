@@ -212,4 +212,13 @@ def nearest(word: str, options: Iterable[str]) -> str | None:
 def listing(words: Iterable[str]) -> str:
     """`a`, `b` and `c`"""
     quoted = [f"`{word}`" for word in words]
-    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
+    return _joined(quoted, "and")
+
+
+def either(words: Iterable[str]) -> str:
+    """a, b or c"""
+    return _joined(list(words), "or")
+
+
+def _joined(words: list[str], last: str) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} {last} {words[-1]}"

@@ -4,7 +4,13 @@
 
 Batches of 1 to 4 prompts of random lengths, in part with stop tokens, in part cancelled on the way, in part two at a time on one
 runtime. Every token is held against PyTorch in float32, given the same text before it: it must be the likeliest, or as likely to
-within a thousandth of the spread of the logits (a tie). Memory is that of the process that generates, which has no PyTorch in it.
+within a thousandth of the spread of the logits (a tie).
+
+Memory is that of the process that generates, which has no PyTorch in it, after each generation and in two measures. Resident: its
+pages in memory, as the system counts them. Held: the bytes that it has allocated and not given back, as glibc counts them, Python's
+objects and ONNX Runtime's arena included. A leak of any size grows there with the number of generations; numpy's store of small
+blocks, a few of each size, fills in the first thousand. What is resident also grows where nothing is kept: by gaps between blocks,
+and by pages of the arena that are used for the first time.
 
 A decoder goes through all of them with ONNX Runtime's fused operators, which keep caches in place; the same one with standard
 operators and an encoder-decoder through a quarter. Takes some 10 minutes. The engine is this file, run as a program of its own.
@@ -12,11 +18,15 @@ operators and an encoder-decoder through a quarter. Takes some 10 minutes. The e
 
 from __future__ import annotations
 
+import ctypes
+import gc
+import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +44,8 @@ if TYPE_CHECKING:
 START = 1
 #: Generations after which memory must not grow any more, and how many are compared at either end.
 SETTLED, WINDOW = 100, 100
+#: So that glibc counts every block: Python asks it for each object, and it keeps no blocks of its own that count as held.
+EXACT = {"PYTHONMALLOC": "malloc", "GLIBC_TUNABLES": "glibc.malloc.tcache_count=0"}
 #: Of the spread of the logits: nearer than this, two tokens are as likely as each other.
 TIE = 1e-3
 
@@ -81,7 +93,7 @@ class Generations:
         self._spec = self._runtime.spec
 
     def run(self, number: int) -> dict[str, Any]:
-        """Generation `number`: what was asked, what came, and the bytes that are resident after it. 0 is the largest there is."""
+        """Generation `number`: what was asked, what came, and the bytes of memory after it. 0 is the largest there is."""
         r = np.random.default_rng(number)
         asked = [self._asked(r, largest=number == 0) for _ in range(1 + int(number == 0 or r.random() < 0.2))]
         running = [(one, self._begun(one), [[] for _ in one["prompts"]]) for one in asked]
@@ -95,7 +107,7 @@ class Generations:
                         row.extend([] if token is None else [token])
         results = [{**one, "made": made} for one, _, made in running]
         del running  # what was cancelled is let go of
-        return {"results": results, "resident": int(Path("/proc/self/statm").read_text().split()[1]) * 4096}
+        return {"results": results, "resident": resident(), "held": held()}
 
     def _asked(self, r: np.random.Generator, *, largest: bool) -> dict[str, Any]:
         """prompts and source; new: tokens at most; steps: how many are waited for; stop: tokens that end a row."""
@@ -118,12 +130,37 @@ class Generations:
         return self._runtime.generate(one["prompts"], source=one["source"], max_new_tokens=one["new"], stop=one["stop"])
 
 
+def resident() -> int:
+    """Bytes of this process that are in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def held() -> int:
+    """Bytes that this process has allocated and not freed, without what Python keeps for objects and names to come."""
+    gc.collect()
+    sys._clear_type_cache()
+    counts = _mallinfo()()
+    return int(counts.uordblks + counts.hblkhd)  # in the heaps, and in mappings of their own
+
+
+@cache
+def _mallinfo() -> Any:
+    class Counts(ctypes.Structure):
+        names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+        _fields_ = tuple((name, ctypes.c_size_t) for name in names.split())
+
+    function = ctypes.CDLL(None).mallinfo2
+    function.restype = Counts
+    return function
+
+
 # -------------------------------------------------------------------------------------------------------------- the judge
 
 
 @dataclass
 class Verdict:
-    """tokens: that were judged. ties: others than the likeliest, and as likely. wrong: what is not as it should be."""
+    """tokens: that were judged. ties: others than the likeliest, and as likely. wrong: what is not as it should be. resident and
+    held: bytes after each generation."""
 
     generations: int = 0
     tokens: int = 0
@@ -131,23 +168,26 @@ class Verdict:
     cancelled: int = 0
     wrong: list[str] = field(default_factory=list)
     resident: list[int] = field(default_factory=list)
+    held: list[int] = field(default_factory=list)
 
-    @property
-    def growth(self) -> float:
-        """Bytes from the first generations after the settled ones to the last."""
-        settled = self.resident[SETTLED:]
-        return float(np.median(settled[-WINDOW:]) - np.median(settled[:WINDOW])) if len(settled) > WINDOW else 0.0
+
+def growth(memory: list[int]) -> float:
+    """Bytes from the first generations after the settled ones to the last."""
+    settled = memory[SETTLED:]
+    return float(np.median(settled[-WINDOW:]) - np.median(settled[:WINDOW])) if len(settled) > WINDOW else 0.0
 
 
 def soak(folder: Path, module: Transformer, generations: int, threads: int = 1) -> Verdict:
     """Run them in a process of its own, and judge each by the module."""
     verdict = Verdict(generations)
     with ExitStack() as stack:
-        engine = stack.enter_context(Process("the soak", [sys.executable, "-P", __file__, "--engine"]))
+        command = [sys.executable, "-P", __file__, "--engine"]
+        engine = stack.enter_context(Process("the soak", command, {**os.environ, **EXACT}))
         engine.call("open", engine="generations", folder=str(folder), threads=threads)
         for number in range(generations):
             found = engine.call("run", number=number)
             verdict.resident.append(found["resident"])
+            verdict.held.append(found["held"])
             for one in found["results"]:
                 judge(one, module, verdict, number)
     return verdict
@@ -195,6 +235,10 @@ def built(spec: str, folder: Path, target: Any) -> Transformer:
     return module
 
 
+def kib(count: float) -> str:
+    return f"{count / 1024:,.0f} KiB"
+
+
 def main(arguments: Sequence[str]) -> None:
     """The command line."""
     if arguments == ["--engine"]:
@@ -212,7 +256,8 @@ def main(arguments: Sequence[str]) -> None:
     columns += [Column(k, k, exact, True) for k in ("generations", "cancelled", "tokens", "ties", "wrong")]
     columns += [
         Column("resident", "memory", size, True),
-        Column("growth", "growth", lambda x: f"{x / 1024:,.0f} KiB", True),
+        Column("growth", "growth", kib, True),
+        Column("held", "growth of what is held", kib, True),
     ]
     table = Table("A soak against PyTorch in float32", columns)
     decoder, beside = SPECS
@@ -223,9 +268,10 @@ def main(arguments: Sequence[str]) -> None:
         for fault in v.wrong[:10]:
             print(fault, file=sys.stderr)
         counts = v.generations, v.cancelled, v.tokens, v.ties, len(v.wrong)
-        table.rows.append((name, target, *counts, max(v.resident), v.growth))
+        table.rows.append((name, target, *counts, max(v.resident), growth(v.resident), growth(v.held)))
     table.notes.append(
-        f"Growth: from the median of generations {SETTLED} to {SETTLED + WINDOW} to that of the last {WINDOW}; memory: the most."
+        f"Memory: the most that was resident. Growth: of that, from the median of generations {SETTLED} to {SETTLED + WINDOW} "
+        f"to that of the last {WINDOW}; held is what is allocated and not given back."
     )
     publish("soak", [table], given.threads, write=given.write)
 

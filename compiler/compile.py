@@ -26,7 +26,7 @@ class Compiled(Record):
 
 
 def compile_spec(ref: str | Path, overrides: Sequence[str] = ()) -> Compiled:
-    """Compile a path or a zoo name. Raises `SpecError`: with every error of the spec, or with the totals that it misses."""
+    """Compile a path, a folder or a zoo name. Raises `SpecError`: with every error of it, or the totals that it misses."""
     return finish(resolve(ref, overrides))
 
 

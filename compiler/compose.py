@@ -71,14 +71,14 @@ def _unclosed(error: yaml.MarkedYAMLError, source: Source) -> SpecError | None:
     return spec_error("A007", f"not YAML: this `{bracket}` is not closed", place, remedy)
 
 
-_SPACELESS = re.compile(r"\s*(?:- )?([a-z_]+):([^\s:/]\S*)\s*$")
+_SPACELESS = r"\s*(?:- )?([a-z_]+):([^\s:/]\S*)\s*$"
 
 
 def _syntax_remedy(place: Place, source: Source) -> str:
     if place.text[: place.column].lstrip(" ").startswith("\t") or place.text[place.column - 1 :].startswith("\t"):
         return "YAML is indented with spaces, not tabs"
     for line in source.lines[max(0, place.line - 2) : place.line]:
-        if (pair := _SPACELESS.match(line)) is not None:
+        if (pair := re.match(_SPACELESS, line)) is not None:
             return f"a colon needs a space after it: `{pair[1]}: {pair[2]}`"
     return "check the indentation, brackets and quotes here and on the line above"
 
@@ -187,5 +187,5 @@ class _Composer:
                 remedy = f"first on line {first.line}, again on line {key.line}: keep one"
                 self.report.error("A009", f"`{item.value}` is written twice", key, remedy)
                 continue
-            entries[item.value] = Node(child.value, child.place, key, child.bad, child.quoted)
+            entries[item.value] = child.under(key)
         return Node(entries, self.place(event, item))

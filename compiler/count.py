@@ -177,6 +177,8 @@ def count(
     whole = context_length or DEFAULT_LENGTH
     if length is None:
         length = max(1, whole - past) if past else whole
+    if source_length and model.form != "encoder_decoder":
+        raise UsageError(f"{model.name} has no encoder beside a decoder", "leave --source-length out")
     source = (source_length or whole) if model.form == "encoder_decoder" else 0
     _check(model, length, past, source)
     lengths, stored = Lengths(batch, length, past, source), storage(model, precision)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .expand import at_site
-from .nodes import Mapping, Node, is_none, kind_of
+from .nodes import Mapping, Node, kind_of
 
 _BLOCK_NORMS = {"attention": ("v_norm", "head_norm", "out_norm"), "ffn": ("mid_norm", "expert_norm")}
 
@@ -123,7 +123,7 @@ def _attention(fields: Mapping, at: Node, norm: Node | None, sizes: _Sizes) -> N
 
 def _position(position: Node, head_dim: Node | None, norm: Node | None, sizes: _Sizes) -> Node:
     kind = kind_of(position)
-    own = dict(position.mapping) or {"kind": Node(position.value, position.place, position.key)}
+    own = dict(position.mapping) or {"kind": position.derived(position.value)}
     if kind == "rope":
         if "dim" not in own and head_dim is not None:
             own["dim"] = position.derived(head_dim.value)
@@ -191,8 +191,3 @@ def rounded_width(ratio: float, width: int, multiple: int) -> tuple[int, bool]:
     near = round(exact)
     whole = abs(exact - near) <= 1e-9 * max(1.0, exact)
     return (near if whole else int(exact) + 1) * multiple, whole
-
-
-def removed(node: Node | None) -> bool:
-    """Whether an optional part is not there."""
-    return node is None or is_none(node)

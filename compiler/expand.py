@@ -37,23 +37,20 @@ def expand(root: Node, report: Report, trace: Trace) -> Node:
     context = Context(report, trace, len(stacks) == 2)
     if block is not None and len(stacks) == 1 and not block.bad and not {"encoder", "decoder"} & set(gone):
         message = "`block` is what two stacks share, and there is one"
-        report.error("A704", message, block.key or block.place, f"move its keys under `{stacks[0]}`")
+        report.error("A704", message, block.head, f"move its keys under `{stacks[0]}`")
     for name in stacks:
         entries[name] = _stack(name, entries[name], block, entries.get("norm"), context)
     return root.with_value(entries)
 
 
-def _over(inherited: Mapping, own: Mapping, context: Context, told: bool = True) -> Mapping:
+def _over(inherited: Mapping, own: Mapping, context: Context) -> Mapping:
     """Block keys merged key by key. A norm that restates its whole is no idle override, so it is not told."""
     merged = dict(inherited)
     for key in BLOCK_KEYS:
         if key in own:
-            trace = context.trace if told and key != "norm" else None
+            trace = context.trace if key != "norm" else None
             base = merged.get(key)
-            if base is None:
-                merged[key] = own[key]
-            else:
-                merged[key] = merge(base, own[key], _BLOCK[key], trace, key)
+            merged[key] = own[key] if base is None else merge(base, own[key], _BLOCK[key], trace, key)
     return merged
 
 
@@ -77,7 +74,7 @@ def _refuse_cross(own: Mapping, context: Context) -> None:
     cross = own.get("cross_attention")
     if cross is not None and not cross.bad:
         message = "an encoder has no other stack to look at"
-        context.report.error("A602", message, cross.key or cross.place, "cross attention is the decoder's")
+        context.report.error("A602", message, cross.head, "cross attention is the decoder's")
 
 
 def _entries(layers: Node, inherited: Mapping, stack: str, context: Context) -> Node:
@@ -142,7 +139,7 @@ def _layer(block: Mapping, stack: str, at: Node, context: Context) -> Mapping:
             layer["cross_attention"] = made
     elif cross is not None and not cross.bad:
         message = "cross attention looks at an encoder, and there is none"
-        context.report.error("A602", message, cross.key or cross.place, "remove the line, or add an `encoder`")
+        context.report.error("A602", message, cross.head, "remove the line, or add an `encoder`")
     return layer
 
 
@@ -157,7 +154,7 @@ def _cross(attention: Node | None, cross: Node | None, at: Node, context: Contex
         if attention is None or kind_of(attention) in ("none", "mla"):
             message = "this layer has no softmax attention to take its cross attention from"
             remedy = "state `cross_attention: {heads: ...}`, or `cross_attention: none`"
-            context.report.error("A605", message, at.key or at.place, remedy)
+            context.report.error("A605", message, at.head, remedy)
         return None
     return merge(base, cross, _BLOCK["cross_attention"])
 

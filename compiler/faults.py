@@ -31,14 +31,14 @@ class Translation:
             if known or (error["type"] == "missing" and last == "norm" and node is not self.root):
                 continue
             if error["type"] == "missing":
-                _, _, keys = self.missing.setdefault(_head(node), (node, shape, []))
+                _, _, keys = self.missing.setdefault(node.head, (node, shape, []))
                 if last not in keys:
                     keys.append(last)
             elif error["type"] == "extra_forbidden":
                 self.report.error(
                     "A101",
                     f"`{last}` is not a key of {_owner(node, shape)}",
-                    _head(node.mapping[last]),
+                    node.mapping[last].head,
                     _keys(node, shape, last),
                 )
             else:
@@ -86,9 +86,11 @@ class Translation:
             self.report.error("A702", message, place, f"state {names} here")
         elif node is self.root:
             for key in keys:
-                self.report.error("A102", f"the spec does not say its `{key}`", place._replace(line=0), _example(key))
+                self.report.error(
+                    "A102", f"the spec does not say its `{key}`", place._replace(line=0), _EXAMPLES.get(key)
+                )
         else:
-            self.report.error("A102", f"{_owner(node, shape)} lacks {names}", place, _example(keys[0]))
+            self.report.error("A102", f"{_owner(node, shape)} lacks {names}", place, _EXAMPLES.get(keys[0]))
 
     def value(self, error: Any, node: Node, shape: Shape) -> None:
         kind, context, shown = error["type"], error.get("ctx", {}), show_value(node.value)
@@ -133,13 +135,13 @@ class Translation:
         kinds = ", ".join(shape.kinds)
         if above is not None:
             message = f"this says something of a `{shape.name}` that is `none` above (line {above.line})"
-            self.report.error("A703", message, _head(node), f"add `kind:`, one of {kinds}")
+            self.report.error("A703", message, node.head, f"add `kind:`, one of {kinds}")
         elif shape.name == "window":
             remedy = "for a sliding window write its size alone: `window: 4096`"
-            self.report.error("A107", "`window` does not say its kind", _head(node), remedy)
+            self.report.error("A107", "`window` does not say its kind", node.head, remedy)
         else:
             self.report.error(
-                "A107", f"`{shape.name}` does not say its kind", _head(node), f"add `kind:`, one of {kinds}"
+                "A107", f"`{shape.name}` does not say its kind", node.head, f"add `kind:`, one of {kinds}"
             )
 
 
@@ -156,10 +158,6 @@ def _written(node: Node) -> str:
 def _kind(node: Node) -> str | None:
     kind = node.mapping.get("kind")
     return kind.value if kind is not None and isinstance(kind.value, str) else None
-
-
-def _head(node: Node) -> Place:
-    return node.key or node.place
 
 
 def _owner(node: Node, shape: Shape) -> str:
@@ -197,7 +195,3 @@ _EXAMPLES = {
     "over": "`over: head`: one weight for all heads; `each_head`: a weight per head; `vector`: the whole projection",
     "source": "say where the totals come from",
 }
-
-
-def _example(key: str) -> str | None:
-    return _EXAMPLES.get(key)

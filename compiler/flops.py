@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from archspec.ops.bind import Bound, LeafRef, SlotRef
-from archspec.ops.leaves import Stream
+from archspec.ops.leaves import Linear, Stream, Table
 from archspec.ops.model import Model
 from archspec.ops.record import Record
 from archspec.ops.words import Activation, Counting, Mask, Pool, Rope, Routing, Scores, Sinusoid, Temperature
@@ -37,7 +37,7 @@ class Lengths(Record):
 
 
 class Flops:
-    """Polynomials by component. `at` makes them numbers.
+    """Polynomials by component. Each is a number `at(value(lengths))`.
 
     Letters: B, T, P, M as in `Lengths`; `first` is 1 on the first call of a request (P = 0) and 0 after it, for what is
     computed once: the encoder, and the keys and values of cross attention; `pairs…` are the pairs a mask lets through;
@@ -73,6 +73,12 @@ class Flops:
         return value
 
 
+def linear_of(w: LeafRef) -> Linear:
+    """The linear that a word was given."""
+    assert isinstance(w.leaf, Linear), w
+    return w.leaf
+
+
 class Counter:
     """The words, on shapes. One instance counts one forward call."""
 
@@ -96,13 +102,15 @@ class Counter:
         self.component = saved
 
     def product(self, *dims: Dim) -> None:
-        """A matrix product of 2 · dims FLOPs, all of them used."""
-        self.attention(Poly.product(dims), Poly.product(dims))
+        """A matrix product of so many multiply-adds, all of them used."""
+        n = Poly.product(dims)
+        self.add_flops(n, n)
 
-    def attention(self, dense: Poly, used: Poly) -> None:
+    def add_flops(self, dense: Poly, causal: Poly) -> None:
+        """Multiply-adds, 2 FLOPs each, and how many of them the mask lets through."""
         f, c = self.flops, self.component
         f.dense[c] = f.dense[c] + dense * 2 * self.times
-        f.causal[c] = f.causal[c] + used * 2 * self.times
+        f.causal[c] = f.causal[c] + causal * 2 * self.times
 
     def passed(self, kind: str, x: Shape) -> Shape:
         """x went through something that is not counted."""
@@ -113,17 +121,17 @@ class Counter:
     # ---- weights
 
     def linear(self, x: Shape, w: LeafRef) -> Shape:
-        assert x[-1] == w.leaf.inp, (x, w)  # type: ignore[union-attr]
-        out: int = w.leaf.out  # type: ignore[union-attr]
+        leaf = linear_of(w)
+        assert x[-1] == leaf.inp, (x, w)
         with self.booked(self.component or w.component):
-            self.product(*x, out)
-        return (*x[:-1], out)
+            self.product(*x, leaf.out)
+        return (*x[:-1], leaf.out)
 
     def by_head(self, x: Shape, w: LeafRef, heads: int) -> Shape:
-        return self.each_head(x, w, heads, w.leaf.inp, w.leaf.out // heads)  # type: ignore[union-attr]
+        return self.each_head(x, w, heads, linear_of(w).inp, linear_of(w).out // heads)
 
     def back_by_head(self, x: Shape, w: LeafRef, heads: int) -> Shape:
-        return self.each_head(x, w, heads, w.leaf.out // heads, w.leaf.inp)  # type: ignore[union-attr]
+        return self.each_head(x, w, heads, linear_of(w).out // heads, linear_of(w).inp)
 
     def each_head(self, x: Shape, w: LeafRef, heads: int, inp: int, out: int) -> Shape:
         b, h, t, c = x
@@ -134,7 +142,8 @@ class Counter:
         return b, heads, t, out
 
     def embedding(self, ids: Shape, w: LeafRef, offset: int = 0) -> Shape:
-        return (*ids, w.leaf.width)  # type: ignore[union-attr]
+        assert isinstance(w.leaf, Table), w
+        return (*ids, w.leaf.width)
 
     def rms_norm(self, x: Shape, w: LeafRef | None, eps: float, shift: float) -> Shape:
         return self.passed("norm", x)
@@ -246,7 +255,7 @@ class Counter:
         assert c == k[3], (q, k)
         s = P + T if cache else k[2]
         per_pair = Poly.product((b, h, c + v[3]))
-        self.attention(Poly.product((per_pair, t, s)), per_pair * self.pairs(scores.mask, t, s))
+        self.add_flops(Poly.product((per_pair, t, s)), per_pair * self.pairs(scores.mask, t, s))
         self.passed("softmax", (b, h, t, s))
         return b, h, t, v[3]
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, Union, get_ar
 from pydantic import BaseModel
 
 from archspec.language.base import Absent
-from archspec.language.model import Group, Layer, Spec, Stack
+from archspec.language.model import Layer, Spec, Stack
 
 #: Whose keys stand in a mapping: a type of the language, or a place that only a file has.
 Owner: TypeAlias = "type[BaseModel] | Literal['top', 'stack', 'block', 'entry']"
@@ -111,7 +111,7 @@ def keys_of(owner: Owner) -> dict[str, Shape]:
         return {**keys_of(Layer), "layers": layers}
     assert not isinstance(owner, str)
     return {
-        name: _shape(name, info.annotation, removable=Absent in info.metadata or name == "window")
+        name: _shape(name, info.annotation, removable=Absent in info.metadata)
         for name, info in owner.model_fields.items()
     }
 
@@ -152,6 +152,4 @@ def _leaves(annotation: Any) -> Iterator[Any]:
 
 
 TOP = Shape("spec", {"": "top"})
-STACK = Shape("stack", {"": "stack"})
 ENTRY = Shape("entry", {"": "entry"})
-GROUP_KEYS = tuple(Group.model_fields)

@@ -93,11 +93,11 @@ def _set(root: Node, text: str, report: Report) -> Node:
     except SpecError as error:
         report.errors.extend(error.diagnostics)
         return root
-    node = Node(node.value, node.place, here._replace(length=len(path)), node.bad, node.quoted)
     if path == "extends":
         report.error("A023", "`extends` is decided before --set", here, "write a file that extends it")
         return root
-    return _put(root, path.split("."), node, TOP, report, here._replace(length=len(path)))
+    key = here._replace(length=len(path))
+    return _put(root, path.split("."), node.under(key), TOP, report, key)
 
 
 def _put(base: Node | None, path: list[str], value: Node, shape: Shape, report: Report, here: Place) -> Node:

@@ -6,7 +6,7 @@ where the intention is plain (a misspelt key is read as its neighbour), so one m
 
 from __future__ import annotations
 
-from archspec.diagnostics import Place, listing, nearest
+from archspec.diagnostics import either, listing, nearest
 
 from .grammar import ENTRY, TOP, Shape
 from .meant import KEYS, WORDS, foreign, other_section, rewritten
@@ -26,7 +26,7 @@ def check_keys(node: Node, shape: Shape, report: Report) -> Node:
             return _wrong(node, shape, report)
         return node.with_value([check_keys(child, item, report) for child in value])
     if value is NULL:
-        report.error("A014", f"`{shape.name}` is empty", _head(node), _fill(shape))
+        report.error("A014", f"`{shape.name}` is empty", node.head, _fill(shape))
         return node.marked()
     return _scalar(node, shape, report)
 
@@ -82,7 +82,7 @@ def expected(shape: Shape) -> str:
         wanted.append(f"a list of {', '.join(words)}" if words else "a list")
     if shape.removable:
         wanted.append("none")
-    return wanted[0] if len(wanted) == 1 else f"{', '.join(wanted[:-1])} or {wanted[-1]}"
+    return either(wanted)
 
 
 def owner_name(shape: Shape, kind: str | None) -> str:
@@ -96,10 +96,6 @@ def _fill(shape: Shape) -> str:
     if shape.removable or "none" in (*shape.kinds, *shape.words):
         return f"write `{shape.name}: none` to take it away, or remove the line"
     return "give it a value, or remove the line"
-
-
-def _head(node: Node) -> Place:
-    return node.key or node.place
 
 
 # ----------------------------------------------------------------------------------------------------------- mappings
@@ -154,7 +150,7 @@ def _indent(entries: dict[str, Node], legal: dict[str, Shape], report: Report) -
         first = entries[strays[0]].key
         where = f" (line {first.line})" if first else ""
         remedy = f"did you mean to indent {listing(strays)}{where} under `{name}:`?"
-        report.error("A014", f"`{name}` is empty", _head(child), remedy)
+        report.error("A014", f"`{name}` is empty", child.head, remedy)
         entries[name] = child.with_value({stray: entries.pop(stray) for stray in strays})
 
 
@@ -163,23 +159,22 @@ def _unknown_key(
 ) -> tuple[str, Node]:
     """Report a key that is not legal here. Returns the key that was meant, or the same key and a node marked bad."""
     legal = shape.keys_of(kind or shape.default_kind)
-    place = child.key or child.place
     owner = owner_name(shape, kind)
     if shape.name == "cross_attention" and key == "position":
         message = "keys come from the other stack: there are no common positions in cross attention"
-        report.error("A304", message, place, "remove the line")
+        report.error("A304", message, child.head, "remove the line")
         return key, child.marked()
     free = [name for name in legal if name not in present and name != "kind"]
     meant = KEYS.get(key.lower())
     instead = None if meant in free else foreign(key, child, shape)
     if instead is not None:
-        report.error("A101", f"`{key}` is not a key of {owner}", place, instead[0])
+        report.error("A101", f"`{key}` is not a key of {owner}", child.head, instead[0])
         # the key that it stands for is not missed as well
         return instead[1] if instead[1] in free else key, child.marked()
     elsewhere = _elsewhere(key, child, shape, kind)
     guess = None if elsewhere else meant if meant in free else nearest(key, free)
     hint = f"did you mean `{guess}`? " if guess else elsewhere or _far(key)
-    report.error("A101", f"`{key}` is not a key of {owner}", place, f"{hint}its keys: {', '.join(legal)}")
+    report.error("A101", f"`{key}` is not a key of {owner}", child.head, f"{hint}its keys: {', '.join(legal)}")
     if guess is not None:
         return guess, child
     before = key.partition(":")[0]  # `heads:8`

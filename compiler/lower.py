@@ -73,7 +73,7 @@ def _stack(spec: lm.Spec, stack: lm.Stack, role: Literal["encoder", "decoder"], 
     site = _Site(spec, role, stream, len(entries))
     lowered: dict[int, Op] = {id(e): site.block(e) for e in {id(e): e for e in entries}.values()}
     final = norm(stack.final_norm, spec.d_model) if stack.final_norm else None
-    return Stack(_embedding(spec, stream), tuple(lowered[id(e)] for e in entries), final, owners)
+    return Stack(_embedding(spec, stream), tuple(lowered[id(e)] for e in entries), owners, final)
 
 
 def _flat(entries: tuple[lm.Layer | lm.Group, ...]) -> tuple[list[lm.Layer], tuple[int, ...]]:
@@ -102,44 +102,38 @@ class _Site(Record):
         return scale_value(scale, d_model=self.spec.d_model, layers=self.layers, head_dim=head_dim)
 
     def block(self, layer: lm.Layer) -> Op:
-        fs = {
-            "attention": (layer.attention, self.attention),
-            "cross_attention": (layer.cross_attention, self.cross_attention),
-            "ffn": (layer.ffn, self.ffn),
-        }
-        made = [(name, node, make(node)) for name, (node, make) in fs.items() if node]  # type: ignore[operator]
-        one = norm(layer.norm, self.spec.d_model)
-        shared = layer.parallel == "one_norm"  # stands before all sublayers, and at the input of none
-        subs = tuple(
-            Sublayer(
-                name,
-                f,
-                tuple(
-                    (site, norm(node.branch_norm, self.spec.d_model) if site == "branch" and node.branch_norm else one)
-                    for site in SITES[layer.placement if shared else node.placement or layer.placement]
-                    if not (shared and site == "input")
-                ),
-                self.residual(node.residual or layer.residual),
-                self.residual_gate(node.residual or layer.residual),
-            )
-            for name, node, f in made
+        subs = []
+        if layer.attention:
+            subs.append(self.sublayer("attention", self.attention(layer.attention), layer.attention, layer))
+        if cross := layer.cross_attention:
+            subs.append(self.sublayer("cross_attention", self.cross_attention(cross), cross, layer))
+        if layer.ffn:
+            subs.append(self.sublayer("ffn", self.ffn(layer.ffn), layer.ffn, layer))
+        if layer.parallel == "one_norm":
+            return ParallelBlock(tuple(subs), norm(layer.norm, self.spec.d_model))
+        return ParallelBlock(tuple(subs)) if layer.parallel else Block(tuple(subs))
+
+    def sublayer(self, name: str, f: Op, node: la.Sublayer, layer: lm.Layer) -> Sublayer:
+        """`f` with its norms and its residual; where one norm stands before all sublayers, none stands at the input."""
+        sites, residual = SITES[node.placement or layer.placement], node.residual or layer.residual
+        own = {"branch": node.branch_norm or layer.norm}
+        norms = tuple(
+            (site, norm(own.get(site, layer.norm), self.spec.d_model))
+            for site in sites
+            if not (site == "input" and layer.parallel == "one_norm")
         )
-        if shared:
-            return ParallelBlock(subs, one)
-        return ParallelBlock(subs) if layer.parallel else Block(subs)
+        return Sublayer(name, f, norms, *self.residual(residual))
 
-    def residual_gate(self, node: la.Residual) -> ResidualGate | None:
-        if not isinstance(node, la.GatedResidual):
-            return None
-        return ResidualGate(self.spec.d_model, node.temperature, node.floor, self.spec.dropout.residual)
-
-    def residual(self, node: la.Residual) -> Residual:
+    def residual(self, node: la.Residual) -> tuple[Residual, ResidualGate | None]:
+        """What joins a sublayer to its x, and the gate that does so in its place."""
         dropout = self.spec.dropout.residual
-        if isinstance(node, la.GatedResidual):
-            return Residual()
-        if isinstance(node, la.NoResidual):
-            return Residual(None, 1.0, dropout)
-        return Residual(self.scale(node.skip_scale), self.scale(node.branch_scale), dropout)
+        match node:
+            case la.AddResidual():
+                return Residual(self.scale(node.skip_scale), self.scale(node.branch_scale), dropout), None
+            case la.NoResidual():
+                return Residual(None, 1.0, dropout), None
+            case la.GatedResidual():
+                return Residual(), ResidualGate(self.spec.d_model, node.temperature, node.floor, dropout)
 
     # -------------------------------------------------------------------------------------------------- attention
 
@@ -172,10 +166,10 @@ class _Site(Record):
         return CrossAttention(**self.heads(a), scores=self.scores(a, Mask("full", keys="source")))
 
     def mask(self, a: la.SoftmaxAttention | la.LatentAttention) -> Mask:
-        written = a.mask if isinstance(a, la.SoftmaxAttention) else None
-        kind: Literal["causal", "prefix", "full"] = "causal" if self.role == "decoder" else "full"
-        if written == "prefix":
-            kind = "prefix"
+        prefix = isinstance(a, la.SoftmaxAttention) and a.mask == "prefix"
+        kind: Literal["causal", "prefix", "full"] = (
+            "prefix" if prefix else "causal" if self.role == "decoder" else "full"
+        )
         window = a.window.size if isinstance(a.window, la.SlidingWindow) else None
         chunk = a.window.size if isinstance(a.window, la.Chunk) else None
         return Mask(kind, window, chunk, self.stream)

@@ -120,9 +120,7 @@ def other_section(word: str, shape: Shape) -> str | None:
 # ------------------------------------------------------------------------------------------------------------- values
 
 _NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
-_TIMES = re.compile(
-    r"(?P<left>[0-9.]+)\s*(?:x|×|\*?\s*(?:d_model|hidden_size|d))|(?:d_model|d)\s*\*\s*(?P<right>[0-9.]+)"
-)
+_TIMES = r"(?P<left>[0-9.]+)\s*(?:x|×|\*?\s*(?:d_model|hidden_size|d))|(?:d_model|d)\s*\*\s*(?P<right>[0-9.]+)"
 _NOTHING = ("none", "null", "false", "no", "off")
 
 
@@ -166,7 +164,7 @@ def _of_text(node: Node, value: str, shape: Shape) -> str | None:
         return f"write `{name}: [{', '.join(text)}]`"
     if name == "qk_norm":
         return _QK_NORM
-    if name == "width" and owned and (times := _TIMES.fullmatch(text)) is not None:
+    if name == "width" and owned and (times := re.fullmatch(_TIMES, text)) is not None:
         return f"write `width: {{ratio: {times['left'] or times['right']}}}`"
     return _number(node, text, shape)
 

@@ -17,7 +17,7 @@ from archspec.ops.model import Model
 from archspec.ops.record import Record
 from archspec.ops.words import Activation, Rope, Routing, Scores, Sinusoid, Temperature
 
-from .flops import B, Counter, Lengths, M, Shape, T
+from .flops import B, Counter, Dim, Lengths, M, Shape, T, linear_of
 from .parameters import count_parameters
 from .poly import Poly
 
@@ -54,17 +54,17 @@ def training_memory(model: Model, lengths: Lengths, width: int) -> Training:
         saved.keep(Held(logits))  # the loss keeps the log-probabilities
     value = saved.flops.value(lengths)
     moments = 8 + (4 if width < 4 else 0)
-    inputs, layer = saved.inputs.at(value), max((p.at(value) for p in saved.layers), default=0)
+    inputs, layer = saved.inputs.at(value), max((p.at(value) for p, _ in saved.folded), default=0)
     outside = saved.bytes.at(value) - sum(p.at(value) * times for p, times in saved.folded)
     return Training(n * width, n * moments, saved.bytes.at(value), outside + inputs + layer)
 
 
-class Held(tuple):  # type: ignore[type-arg]
+class Held(tuple[Dim, ...]):
     """A shape that knows whose memory it is: views share their `storage`."""
 
     storage: object
 
-    def __new__(cls, shape: Sequence[Any], storage: object = None) -> Held:
+    def __new__(cls, shape: Shape, storage: object = None) -> Held:
         held = super().__new__(cls, shape)
         held.storage = storage or object()
         return held
@@ -77,20 +77,16 @@ class Saved(Counter):
         super().__init__()
         self.width = width
         self.bytes = Poly()
-        self.held: list[object] = []
+        self.held: set[object] = set()
         #: Of the folded layers: bytes of each distinct one and how often it stands, and of all their inputs.
         self.folded: list[tuple[Poly, int]] = []
         self.inputs = Poly()
 
-    @property
-    def layers(self) -> list[Poly]:
-        return [p for p, _ in self.folded]
-
     def keep(self, *xs: Shape) -> None:
         """These are saved, each storage once."""
         for x in xs:
-            if isinstance(x, Held) and all(x.storage is not s for s in self.held):
-                self.held.append(x.storage)
+            if isinstance(x, Held) and x.storage not in self.held:
+                self.held.add(x.storage)
                 self.add_bytes(Poly.product(x) * self.width)
 
     def add_bytes(self, n: Poly) -> None:
@@ -243,7 +239,7 @@ class Saved(Counter):
 
     def route(self, x: Shape, w: LeafRef, bias: LeafRef | None, routing: Routing) -> tuple[Shape, Shape]:
         weights, chosen = super().route(x, w, bias, routing)
-        self.keep(x, Held((*x[:-1], w.leaf.out)), kept := Held(weights))  # type: ignore[union-attr]
+        self.keep(x, Held((*x[:-1], linear_of(w).out)), kept := Held(weights))
         return kept, chosen
 
     def experts(self, x: Shape, weights: Shape, chosen: Shape, on_input: bool, body: Callable[[Shape], Shape]) -> Shape:

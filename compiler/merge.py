@@ -78,11 +78,9 @@ def spelled_out(node: Node, shape: Shape) -> Node:
     """A bare word as `{kind: word}`, a bare integer window as a mapping; anything else as it is."""
     value = node.value
     if shape.kinds and isinstance(value, str) and not (value == "none" and "none" not in shape.kinds):
-        return node.with_value({"kind": Node(value, node.place, node.key)})
+        return node.with_value({"kind": node.derived(value)})
     if shape.name == "window" and isinstance(value, int) and not isinstance(value, bool):
-        return node.with_value(
-            {"kind": Node("sliding", node.place, node.key), "size": Node(value, node.place, node.key)}
-        )
+        return node.with_value({"kind": node.derived("sliding"), "size": node.derived(value)})
     return node
 
 

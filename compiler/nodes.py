@@ -41,6 +41,11 @@ class Node:
         """The entries of a mapping; none of anything else."""
         return self.value if isinstance(self.value, dict) else {}
 
+    @property
+    def head(self) -> Place:
+        """Where a diagnostic points: the key it stands under, or the value where there is none."""
+        return self.key or self.place
+
     def get(self, key: str) -> Node | None:
         """The node under `key`, if this is a mapping that has it."""
         return self.mapping.get(key)
@@ -58,6 +63,10 @@ class Node:
     def marked(self) -> Node:
         """This node, with its fault reported."""
         return Node(self.value, self.place, self.key, True, self.quoted)
+
+    def under(self, key: Place) -> Node:
+        """This node as the value of a key."""
+        return Node(self.value, self.place, key, self.bad, self.quoted)
 
     def derived(self, value: Value) -> Node:
         """A value that follows from this one: it stands where this one was written."""
@@ -109,20 +118,20 @@ class Report:
     def __init__(self) -> None:
         self.errors: list[Diagnostic] = []
         self.warnings: list[Diagnostic] = []
-        self._told: set[tuple[str, Place | None, str]] = set()
+        self._told: set[tuple[str, Place, str]] = set()
 
-    def error(self, code: str, message: str, place: Place | None, remedy: str | None = None) -> None:
+    def error(self, code: str, message: str, place: Place, remedy: str | None = None) -> None:
         """Record an error, once for a code and a place: one line may have gone into many layers."""
         if self._new(code, place, message):
             self.errors.append(Diagnostic(code, message, place, remedy))
 
-    def warn(self, code: str, message: str, place: Place | None, remedy: str | None = None) -> None:
+    def warn(self, code: str, message: str, place: Place, remedy: str) -> None:
         """Record a warning, once for a code and a place."""
         if self._new(code, place, message):
             self.warnings.append(Diagnostic(code, message, place, remedy, severity="warning"))
 
-    def _new(self, code: str, place: Place | None, message: str) -> bool:
-        key = (code, place, "" if place is not None and place.line else message)
+    def _new(self, code: str, place: Place, message: str) -> bool:
+        key = (code, place, "" if place.line else message)
         if key in self._told:
             return False
         self._told.add(key)

@@ -72,7 +72,8 @@ def count_parameters(model: Model) -> Parameters:
             for component, n in run.by_component.items():
                 _add(sizes, component, 0 if run.shared else n * run.count)
         for path, (_, tensor) in stack.shared_leaves().items():
-            if stack.owners[int(path.split(".")[1])] == int(path.split(".")[1]):
+            layer = int(path.split(".")[1])
+            if stack.owners[layer] == layer:
                 _add(sizes, tensor.component, -tensor.size)
     ties = {path: to for path, to in model.ties.items() if ".layers." not in path}
     for t in _outside_layers(model):

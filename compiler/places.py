@@ -34,5 +34,5 @@ class Places:
         for end in range(len(path), 0, -1):
             node = self.node(*path[:end])
             if node is not None:
-                return node.key or node.place
+                return node.head
         return self.root.place._replace(line=0)

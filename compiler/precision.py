@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Literal, get_args
 
-from archspec.diagnostics import nearest
+from archspec.diagnostics import either, nearest
 from archspec.errors import UsageError
 from archspec.ops.base import Tensor, walk
 from archspec.ops.latent import LatentAttention
@@ -86,15 +86,14 @@ def precision(
     """
     for asked, names in ((name, get_args(Name)), (compute or "fp32", get_args(Compute))):
         if asked not in names:
-            raise UsageError(f"There is no precision {asked!r}.", f"say {', '.join(names[:-1])} or {names[-1]}")
+            raise UsageError(f"There is no precision {asked!r}.", f"say {either(names)}")
     if name in BYTES:
         said = {"a compute type": compute, "a block size": block, "asymmetric": not symmetric, "weights to keep": keep}
         if extra := [what for what, value in said.items() if value]:
             raise UsageError(f"{name} has no blocks, so {' and '.join(extra)} would do nothing.", "say int8 or int4")
         return Precision(name)
     if block is not None and block not in SIZES:
-        sizes = ", ".join(map(str, SIZES[:-1]))
-        raise UsageError(f"A block of {block} weights has no kernels.", f"say {sizes} or {SIZES[-1]}")
+        raise UsageError(f"A block of {block} weights has no kernels.", f"say {either(map(str, SIZES))}")
     bits: Literal[4, 8] = 4 if name == "int4" else 8
     if bits == 4 and block == SIZES[-1] and compute not in (None, "fp32"):
         raise UsageError(
@@ -107,12 +106,13 @@ def precision(
 
 
 class Storage(Record):
-    """How a model's stored tensors lie in a file, by path: `small` are those in blocks, `left` why another one is not, `routers`
-    those that are float32 whatever is computed in.
+    """How a model's stored tensors lie in a file, by path.
+
+    quantised: those in blocks. left: why another one is not. routers: those that are float32 whatever is computed in.
     """
 
     precision: Precision
-    small: frozenset[str]
+    quantised: frozenset[str]
     left: Mapping[str, str]
     routers: frozenset[str]
 
@@ -120,16 +120,16 @@ class Storage(Record):
         """211 of 272 tensors are int4; 61: vectors"""
         reasons = Counter(self.left.values())
         why = "".join(f"; {n}: {reason}" for reason, n in reasons.items())
-        return f"{len(self.small)} of {len(self.small) + len(self.left)} tensors are {self.precision.name}{why}"
+        return f"{len(self.quantised)} of {len(self.quantised) + len(self.left)} tensors are {self.precision.name}{why}"
 
     def stored_as(self, tensor: Tensor) -> Name:
         """What the numbers of a stored tensor are."""
-        return self.precision.name if tensor.path in self.small else self._float(tensor)
+        return self.precision.name if tensor.path in self.quantised else self._float(tensor)
 
     def bytes_of(self, tensor: Tensor) -> int:
         """What a stored tensor takes in a file: in blocks its codes, its scales, and zeros, of which a row has whole bytes."""
         blocks, width = self.precision.blocks, BYTES[self._float(tensor)]
-        if tensor.path not in self.small:
+        if tensor.path not in self.quantised:
             return tensor.size * width
         assert blocks is not None
         across = tensor.shape[-1] // blocks.size

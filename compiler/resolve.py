@@ -31,7 +31,7 @@ class Resolved(NamedTuple):
 
 
 def resolve(ref: str | Path, overrides: Sequence[str] = ()) -> Resolved:
-    """The complete spec behind a path or a zoo name, with `path=value` overrides. Raises `SpecError` with all its errors."""
+    """The complete spec behind a path, a folder or a zoo name, with `path=value` overrides. Raises `SpecError` with all errors."""
     report, trace = Report(), Trace()
     return _finish(load(ref, overrides, report, trace), report, trace)
 

@@ -8,8 +8,8 @@ from archspec.language.model import Entry, Group, Layer, Spec
 def normal_runs(spec: Spec) -> Spec:
     """The spec with equal neighbours as one entry, and without groups that only group."""
     changed = {}
-    for name, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
-        if stack is not None and len(layers := _normal(stack.layers)) and layers != stack.layers:
+    for name, stack in spec.stacks().items():
+        if (layers := _normal(stack.layers)) != stack.layers:
             changed[name] = stack.model_copy(update={"layers": layers})
     return spec.model_copy(update=changed) if changed else spec
 

@@ -10,7 +10,7 @@ from itertools import islice, pairwise
 from typing import Any
 
 from archspec.language.base import Node as Model
-from archspec.language.model import Entry, Group, Layer, Spec, Stack
+from archspec.language.model import Entry, Group, Layer, Spec, Stack, depth_of
 
 from .grammar import BLOCK_KEYS, keys_of
 from .scalars import AmbiguousError, resolve_plain
@@ -23,9 +23,8 @@ _MOST_RUNS = 2000
 def show(spec: Spec) -> str:
     """The spec as YAML, complete."""
     entries = _plain(spec)
-    for name, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
-        if stack is not None:
-            entries[name] = _stack(stack, name == "decoder" and spec.encoder is not None)
+    for name, stack in spec.stacks().items():
+        entries[name] = _stack(stack, name == "decoder" and spec.encoder is not None)
     return written_out(entries)
 
 
@@ -176,9 +175,8 @@ def _text(text: str) -> str:
 def show_layers(spec: Spec) -> str:
     """The layers of each stack by index, counted from 0: those that are equal on one line, with what sets them apart."""
     lines: list[str] = []
-    for name, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
-        if stack is not None:
-            lines += _by_index(name, stack, name == "decoder" and spec.encoder is not None)
+    for name, stack in spec.stacks().items():
+        lines += _by_index(name, stack, name == "decoder" and spec.encoder is not None)
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -193,7 +191,7 @@ def _by_index(name: str, stack: Stack, crosses: bool) -> list[str]:
             span
         )
         shown = span.stop
-    depth = _depth(stack.layers)
+    depth = depth_of(stack.layers)
     head = f"{name}: {depth} layers" + (f", of them the first {shown}" if shown < depth else "")
     width = max(len(_indices(spans)) for spans in found.values())
     return [head, *(f"  {_indices(spans):<{width}}  {what}" for what, spans in found.items())]
@@ -219,17 +217,13 @@ def _brief(model: Any, value: Any) -> Any:
     return {key: _brief(getattr(model, key), value[key]) for key in said}
 
 
-def _depth(entries: tuple[Entry, ...]) -> int:
-    return sum(e.repeat * (_depth(e.layers) if isinstance(e, Group) else 1) for e in entries)
-
-
 def _spans(entries: tuple[Entry, ...], start: int) -> Iterator[tuple[range, Layer]]:
     for entry in entries:
         if isinstance(entry, Layer):
             yield range(start, start + entry.repeat), entry
             start += entry.repeat
             continue
-        row = _depth(entry.layers)
+        row = depth_of(entry.layers)
         for turn in range(entry.repeat):
             yield from _spans(entry.layers, start + turn * row)
         start += entry.repeat * row

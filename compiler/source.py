@@ -65,6 +65,11 @@ def zoo_directory() -> str:
     return os.path.dirname(archspec.specs.__file__)
 
 
+def in_zoo(ref: str | Path) -> bool:
+    """Whether a reference names a spec that comes with archspec; a folder or a file of that name is then not meant."""
+    return isinstance(ref, str) and not is_path(ref) and os.path.isfile(os.path.join(zoo_directory(), ref + ".yaml"))
+
+
 def zoo_names() -> list[str]:
     """The names of the specs that come with archspec."""
     return sorted(name[:-5] for name in os.listdir(zoo_directory()) if name.endswith(".yaml"))
@@ -83,15 +88,14 @@ def open_source(ref: str | Path, directory: str = "", at: Place | None = None) -
     `directory` is where a relative path starts, `at` the place that named it. Raises `SpecError`.
     """
     name = os.fspath(ref)
-    zoo = os.path.join(zoo_directory(), name + ".yaml")
     path = os.path.normpath(os.path.join(directory, name))
     inside = os.path.join(path, FOLDER_SPEC)
-    named = isinstance(ref, str) and not is_path(ref)
-    if named and name and os.path.isfile(zoo):
-        path, source = zoo, read(zoo, name=f"{name}.yaml")
+    if in_zoo(ref):
+        path = os.path.join(zoo_directory(), name + ".yaml")
+        source = read(path, name=f"{name}.yaml")
     elif os.path.isfile(inside):
         path, source = inside, read(inside, at=at)
-    elif named:
+    elif isinstance(ref, str) and not is_path(ref):
         raise _no_such_name(name, at)
     else:
         source = read(path, at=at)

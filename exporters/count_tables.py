@@ -12,7 +12,7 @@ from archspec.ops.base import Tensor
 from .tables import Column, Table
 from .units import exact, flops, many, share, short, size
 
-NAMES = {"token_type_embedding": "token types", "embedding_projection": "embedding projection"}
+NAMES = {"token_type_embedding": "token types"}
 
 
 def _name(component: str) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from archspec.compiler.precision import BYTES
 from archspec.errors import UsageError
 from archspec.exporters.units import size
 from archspec.ops.model import Model
-
-FLOAT32 = 4
 
 
 def free_memory() -> int | None:
@@ -28,7 +27,7 @@ def demand_verification(model: Model, weight_bytes: int, built: bool, narrow: bo
     Runtime is given two graphs in float32 beside it.
     """
     free = free_memory()
-    whole = FLOAT32 * sum(t.size for t in model.tensors())
+    whole = BYTES["fp32"] * sum(t.size for t in model.tensors())
     needed = weight_bytes + (0 if built else whole) + (2 * whole if narrow else 0)
     if free is not None and needed > free:
         raise UsageError(

@@ -16,5 +16,7 @@ def matrix_rows(x: T, start: int = 0, stop: int | None = None) -> T:
         each = x.shape[1]
         first = start // each
         if stop <= (first + 1) * each:  # inside one matrix of a stack, which need not lie in one piece
-            return x[first][start - first * each : stop - first * each]  # type: ignore[no-any-return]
-    return x.reshape(-1, x.shape[-1])[start:stop]  # type: ignore[no-any-return]
+            inside: T = x[first][start - first * each : stop - first * each]
+            return inside
+    rows: T = x.reshape(-1, x.shape[-1])[start:stop]
+    return rows

@@ -7,8 +7,9 @@ import io
 import json
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from archspec.ops.record import Record
 
 Format = Literal["text", "json", "csv", "markdown"]
 Cell = str | int | float | None
@@ -19,8 +20,7 @@ NARROWEST = 20
 GAP = 2
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Record):
     """A column: its key in JSON and CSV, its heading, and how people read its values."""
 
     key: str
@@ -29,14 +29,13 @@ class Column:
     right: bool = False
 
 
-@dataclass
 class Table:
     """Rows under a title. `notes` follow it, wrapped in text; a row of None is a rule."""
 
-    title: str
-    columns: Sequence[Column]
-    rows: list[Sequence[Cell] | None] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    def __init__(self, title: str, columns: Sequence[Column]) -> None:
+        self.title, self.columns = title, columns
+        self.rows: list[Sequence[Cell] | None] = []
+        self.notes: list[str] = []
 
     def records(self) -> list[dict[str, Cell]]:
         """The rows as plain data."""

@@ -234,6 +234,7 @@ def test_a_short_soak(made: Made, soaking: ModuleType, name: str, target: Target
     assert verdict.ties < 5
     assert verdict.cancelled > 5
     assert max(verdict.resident[30:]) - max(verdict.resident[:30]) < 2**20
+    assert max(verdict.held[30:]) - max(verdict.held[:30]) < 2**17
 
 
 def test_the_soak_tells_a_wrong_token(made: Made, soaking: ModuleType) -> None:
@@ -249,9 +250,19 @@ def test_the_soak_tells_a_wrong_token(made: Made, soaking: ModuleType) -> None:
 
 def test_the_soak_tells_a_leak(soaking: ModuleType) -> None:
     """A page a generation, among ups and downs: a hundred generations later that is a hundred pages."""
-    leaking = soaking.Verdict(resident=[4096 * n + 10**6 * (n % 3) for n in range(300)])
-    assert leaking.growth == pytest.approx(100 * 4096, rel=0.1)
-    assert soaking.Verdict(resident=[10**9] * 100 + [10**6 * (n % 3) for n in range(200)]).growth == 0
+    leaking = [4096 * n + 10**6 * (n % 3) for n in range(300)]
+    assert soaking.growth(leaking) == pytest.approx(100 * 4096, rel=0.1)
+    assert soaking.growth([10**9] * 100 + [10**6 * (n % 3) for n in range(200)]) == 0
+
+
+def test_what_is_held_is_what_was_not_given_back(soaking: ModuleType) -> None:
+    before = soaking.held()
+    kept = [bytes(1000) for _ in range(1000)]  # untouched pages and small blocks alike
+    big = bytes(10**7)
+    full = soaking.held()
+    del kept, big
+    assert full - before == pytest.approx(1000 * 1000 + 10**7, rel=0.02)
+    assert abs(soaking.held() - before) < 10**5
 
 
 def test_the_page_has_a_place_for_every_table() -> None:
@@ -346,3 +357,20 @@ def test_what_an_engine_prints_is_no_answer(tmp_path: Path) -> None:
         process.call("open", engine="loud")
         assert process.call("add", a=2, b=3) == 5
         assert process.call("peak") > 2**20
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--no-torch", "--compile"], "--compile is of PyTorch, which --no-torch leaves out"),
+        (["--json", "nowhere/x.json"], "cannot be written: there is no folder nowhere"),
+        (["--json", "."], "is a folder"),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_is_measured(
+    made: Made, options: list[str], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archspec.exporters.bench.measure.measure", lambda *args: pytest.fail("measured"))
+    done = CliRunner().invoke(command, [str(made("gpt2").folder), *options])
+    assert isinstance(done.exception, UsageError)
+    assert told in str(done.exception)

@@ -276,10 +276,81 @@ def test_run_refuses_what_it_cannot_do(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_goes_away_is_no_error(tiny: Path) -> None:
-    script = f"{sys.executable} -m archspec.cli.main count gpt2 --by path | head -1"
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
-    assert done.returncode == 0
-    assert "Traceback" not in done.stderr
+    """One that is gone before a word is written, so that there is no telling how much fits into the pipe."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "archspec.cli.main", "count", str(tiny), "--by", "path"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed_are_as_good_as_empty(closed: str, tiny: Path, tmp_path: Path) -> None:
+    """And no file that is written gets the number of one, and with it what is printed."""
+    out = tmp_path / "out"
+    for words in (f"export {tiny} --no-verify -o {out}", f"run {out} --ids 1,2,3 -n 3"):
+        command = f"exec {sys.executable} -m archspec.cli.main {words} {closed}"
+        assert subprocess.run(["sh", "-c", command], check=False, capture_output=True).returncode == 0, words
+    assert run("run", str(out), "--check", "--ids", "1,2", "-n", "2").returncode == 0
+    asked = subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -m archspec.cli.main run {out} - <&-"], capture_output=True, text=True
+    )
+    assert (asked.returncode, "Traceback" in asked.stderr) == (1, False)
+
+
+@pytest.mark.parametrize("ids", ["1_0,2", "\N{ARABIC-INDIC DIGIT THREE},1", "1,,2", "0x1"])
+def test_ids_are_plain_numbers(ids: str, tiny: Path, tmp_path: Path) -> None:
+    run("export", str(tiny), "--no-verify", "-o", str(tmp_path / "out"))
+    done = run("run", str(tmp_path / "out"), "--ids", ids)
+    assert (done.returncode, "is no list of token ids" in done.stderr) == (2, True)
+
+
+#: What a signal meets: C that makes another exception of its own, C that drops it, and an import, which would go wrong by it.
+MET = {
+    "another": "try: come()\nexcept BaseException: raise ValueError",
+    "dropped": "try: come()\nexcept BaseException: pass",
+    "a finaliser": "type('Met', (), {'__del__': come})()",
+    "an import": "import extension",
+}
+
+
+@pytest.mark.parametrize(("signal", "code", "said"), [("SIGTERM", 143, ""), ("SIGINT", 130, "interrupted\n")])
+@pytest.mark.parametrize("met", MET)
+def test_a_signal_ends_a_command_whatever_it_meets(signal: str, code: int, said: str, met: str, tmp_path: Path) -> None:
+    """And what is cleared away then has its time."""
+    (tmp_path / "extension.py").write_text(
+        f"import os, signal\ntry: signal.raise_signal(signal.{signal})\nexcept BaseException: os.abort()"
+    )
+    script = f"""
+import signal, time
+from archspec.cli import main
+
+def come(*_):
+    signal.raise_signal(signal.{signal})
+
+def command(**_):
+    try:
+        exec({MET[met]!r})
+        time.sleep(60)
+    finally:
+        time.sleep(3 * main.AGAIN)
+        print("cleared away")
+
+main.cli.main = command
+main.main()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (code, "cleared away\n", said)
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    """As a shell has it for what runs in the background."""
+    script = (
+        "import signal; from archspec.cli import main as m; m.cli.main = lambda **_: signal.raise_signal(2); m.main()"
+    )
+    command = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", sys.executable, "-c", script]
+    assert subprocess.run(command).returncode == 0
 
 
 def test_an_export_without_a_stderr(tiny: Path, tmp_path: Path) -> None:

@@ -150,6 +150,22 @@ def test_shared_layers_store_one_and_compute_all() -> None:
     assert count(shared).cache_bytes == count(own).cache_bytes
 
 
+@pytest.mark.parametrize(
+    ("overrides", "sites"),
+    [
+        (("decoder.attention.placement=sandwich",), ["input_norm", "attention_branch_norm"]),
+        (("decoder.placement=post", "decoder.attention.placement=pre", "decoder.ffn.placement=pre"), ["input_norm"]),
+    ],
+)
+def test_parallel_sublayers_behind_one_norm_keep_norms_of_their_own(
+    overrides: tuple[str, ...], sites: list[str]
+) -> None:
+    """A sublayer's placement is its own, whatever the block's is; the one norm stands for those at the inputs."""
+    model = tiny("parallel", "decoder.parallel=one_norm", "decoder.layers=1", *overrides)
+    norms = [t.path.split(".")[3] for t in model.tensors() if ".layers." in t.path and t.component == "norm"]
+    assert norms == sites
+
+
 def test_full_attention_grows_faster_than_the_length() -> None:
     assert dense(small(), length=32) > 2 * dense(small(), length=16)
 
@@ -255,6 +271,17 @@ def test_lengths_that_do_not_fit_are_refused() -> None:
         load("gpt2").count(length=1025)
     with pytest.raises(UsageError, match="no past"):
         load("bert-base").count(past=3)
+    for name in ("gpt2", "bert-base"):
+        with pytest.raises(UsageError, match="no encoder beside a decoder"):
+            load(name).count(source_length=3)
+
+
+@pytest.mark.parametrize("options", [["--by", "path"], ["--format", "json"], ["--format", "csv"]])
+def test_formulas_are_explained_where_there_is_a_place_for_them(options: list[str]) -> None:
+    done = CliRunner().invoke(command, ["gpt2", "--explain", *options])
+    assert isinstance(done.exception, UsageError)
+    assert "--explain adds formulas to the tables of components" in str(done.exception)
+    assert done.stdout == ""
 
 
 @pytest.mark.parametrize(

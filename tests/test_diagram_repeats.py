@@ -32,7 +32,7 @@ def expanded(parts: Sequence[Part], start: int = 0) -> Iterator[tuple[int, Op]]:
     """(index, operation) of every layer that the parts stand for; indices as the parts' own say."""
     for part in parts:
         if isinstance(part, Layer):
-            yield part.index + start, part.op
+            yield part.first + start, part.op
         else:
             length = part.length // part.times
             for turn in range(part.times):

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from checkpoints import shipped
+from documents import blocks
 from onnx_cases import random_module, stored
 from tiny import tiny
 
@@ -105,6 +106,18 @@ def test_prompts_of_different_lengths(tmp_path: Path) -> None:
 def test_logits_of_every_token_are_fine_as_well(tmp_path: Path) -> None:
     module = exported("llama", "ort", tmp_path / "out", last_only=False)
     check(module, tmp_path / "out", PROMPTS, 20)
+
+
+def test_the_example_of_token_ids(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    module = exported("llama", "ort", tmp_path / "out")
+    (code,) = (b.text for b in blocks("python", "no-run") if "append_tokens([" in b.text)
+    for shown, here in (('"gpt2-onnx"', repr(str(tmp_path / "out"))), ("[464, 3139, 286]", "[3, 5, 7]")):
+        assert code.count(shown) == 1
+        code = code.replace(shown, here)
+    exec(compile(code, "docs/onnx.md", "exec"), {})
+    (end,) = config(tmp_path / "out")["model"]["eos_token_id"]
+    made = [int(i) for i in capsys.readouterr().out.split()]
+    assert until(made[3:], end) == until(greedy(module, [3, 5, 7], 17), end)
 
 
 def test_caches_are_described_as_they_are_kept(tmp_path: Path) -> None:

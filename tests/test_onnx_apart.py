@@ -24,7 +24,7 @@ from archspec.exporters.onnx.questions import questions
 from archspec.exporters.onnx.verify import verify
 from archspec.exporters.weights.fit import fitted
 from archspec.exporters.weights.source import open_weights
-from archspec.exporters.weights.stream import Checkpoint
+from archspec.exporters.weights.stream import Fitted
 from archspec.ops.model import Model
 
 
@@ -35,10 +35,10 @@ def process() -> Iterator[Apart]:
     process.close()
 
 
-def read(model: Model, tensors: dict[str, torch.Tensor], folder: Path) -> Checkpoint:
+def read(model: Model, tensors: dict[str, torch.Tensor], folder: Path) -> Fitted:
     save_file({name: t.contiguous() for name, t in tensors.items()}, folder / "model.safetensors")
     source = open_weights(folder / "model.safetensors")
-    return Checkpoint(source, fitted(model, source))
+    return Fitted(source, fitted(model, source))
 
 
 def test_another_process_answers_as_this_one_and_finds_what_is_wrong(process: Apart, tmp_path: Path) -> None:

@@ -17,12 +17,16 @@ import pytest
 from onnx_cases import random_module, stored, write
 from tiny import tiny
 
+import archspec
 from archspec.compiler.precision import Precision
 from archspec.errors import UsageError, VerificationError
 from archspec.exporters.onnx import folder as folders
 from archspec.exporters.onnx import sidecar
 from archspec.exporters.onnx.export import export
 from archspec.exporters.onnx.folder import atomic_folder
+from archspec.exporters.weights.folder import write_folder
+
+TINY_GPT2 = ("decoder.layers=1", "d_model=32", "decoder.attention.heads=2", "vocab_size=64", "expect=none")
 
 
 def test_an_earlier_export_is_replaced_only_when_told(tmp_path: Path) -> None:
@@ -97,6 +101,38 @@ def test_a_full_device_is_a_full_disk(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(UsageError, match="the disk is full"):
         write(tmp_path / "out")
     assert os.listdir(tmp_path) == []
+
+
+def test_the_room_that_is_kept_free_is_counted_aloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = SimpleNamespace(total=1 << 30, used=1 << 30, free=60 << 20)
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: disk)
+    with pytest.raises(UsageError, match=r"64\.0 MiB are kept free beside them, and 60\.0 MiB are free"):
+        write(tmp_path / "out")
+
+
+def test_a_full_disk_ends_a_build_in_the_same_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UsageError, match="out: the disk is full") as error:
+        write_folder(archspec.load("gpt2", TINY_GPT2), tmp_path / "out")
+    assert error.value.remedy == "free some space, or choose another disk"
+    assert os.listdir(tmp_path) == []
+
+
+def test_an_export_is_not_taken_for_a_model_with_weights(tmp_path: Path) -> None:
+    """Its spec would give fresh ones, which nobody means who names a folder of trained ones."""
+    archspec.load("gpt2", TINY_GPT2).export(tmp_path / "out", verify=False)
+    again = archspec.load(str(tmp_path / "out"))
+    assert again.count().parameters.total > 0
+    for make in (lambda: again.export(tmp_path / "more"), again.build, lambda: write_folder(again, tmp_path / "more")):
+        with pytest.raises(UsageError, match="out is an export, whose weights are not read back") as error:
+            make()
+        assert str(tmp_path / "out/spec.yaml") in str(error.value.remedy)
+    again.export(tmp_path / "graph", graph_only=True)
+    archspec.load(str(tmp_path / "out/spec.yaml")).export(tmp_path / "fresh", verify=False)
+    assert sorted(os.listdir(tmp_path)) == ["fresh", "graph", "out"]
 
 
 def test_no_permission_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -18,10 +20,10 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
 from archspec.cli.main import cli
-from archspec.compiler.precision import Blocks, Name, Precision, precision, storage
+from archspec.compiler.precision import Blocks, Compute, Name, Precision, precision, storage
 from archspec.errors import BudgetError, UsageError, VerificationError, WeightsError
 from archspec.exporters.onnx.answers import loaded
-from archspec.exporters.onnx.beside import Beside
+from archspec.exporters.onnx.beside import Beside, write_beside
 from archspec.exporters.onnx.emit import Target, emit, parts
 from archspec.exporters.onnx.export import ExportSummary, export
 from archspec.exporters.onnx.measures import measured
@@ -130,13 +132,18 @@ def test_codes_are_chosen_for_scales_as_they_are_stored(kind: str) -> None:
     assert np.abs(mine - w).mean() < np.abs(late - w).mean()
 
 
-@pytest.mark.parametrize("wrong", [np.nan, np.inf])
-def test_what_is_not_a_number_has_no_code(wrong: float) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (np.nan, r"infinite or none\.\n  = these weights are damaged"),
+        (np.inf, r"infinite or none\.\n  = these weights are damaged"),
+        (3.4e38, r"that no block of integers stands for: 3\.4e\+38\.\n  = say --keep here$"),
+    ],
+)
+def test_what_is_not_a_number_or_too_large_a_one_has_no_code(wrong: float, told: str) -> None:
     w = normal(4, 32)
     w[1, 3] = wrong
-    with pytest.raises(
-        WeightsError, match=r"here.weight holds numbers that no block of integers stands for.*\n.*--keep here"
-    ):
+    with pytest.raises(WeightsError, match=rf"here\.weight holds numbers (that are )?{told}"):
         quantise_rows(w, Blocks(4, 32), names=["here.weight"])
 
 
@@ -154,7 +161,7 @@ def test_whoever_keeps_what_is_named_can_go_on(name: str, path: str, target: Tar
     model = tiny(name, "d_model=64")
     module = random_module(model)
     with torch.no_grad():
-        module.tensor(path)[..., 3] = torch.inf
+        module.tensor(path)[..., 3] = 3.4e38
     with pytest.raises(WeightsError, match="holds numbers") as raised:
         written(model, module, tmp_path / "a", target)
     kept = tuple(re.findall(r"--keep (\S+)", str(raised.value)))
@@ -339,12 +346,97 @@ def test_a_weight_that_a_type_has_no_room_for_is_named(tmp_path: Path) -> None:
     with torch.no_grad():
         module.get_parameter("decoder.layers.1.ffn.up.weight")[3, 5] = -70000.0
     with pytest.raises(
-        WeightsError, match=r"layers\.1\.ffn\.up\.weight holds 7e\+04, and float16 ends at 6\.552e\+04"
+        WeightsError, match=r"layers\.1\.ffn\.up\.weight holds 70000, and float16 ends at 65504"
     ) as error:
         export(model, stored(module), "x: 1\n", tmp_path / "out", precision=precision("fp16"))
     assert "--precision bf16" in str(error.value)
     assert not list(tmp_path.iterdir())
     export(model, stored(module), "x: 1\n", tmp_path / "out", precision=precision("bf16"), budget=ANY)
+
+
+@pytest.mark.parametrize("what", ["fp32", "bf16", "int8", "int4"])
+def test_weights_that_are_no_numbers_are_named_and_nothing_is_advised_that_would_not_help(
+    what: Name, tmp_path: Path
+) -> None:
+    model = tiny("llama", "d_model=64")
+    module = random_module(model)
+    with torch.no_grad():
+        module.get_parameter("decoder.layers.1.ffn.up.weight")[3, 5] = torch.nan
+    with pytest.raises(
+        WeightsError, match=r"layers\.1\.ffn\.up\.weight holds numbers that are infinite or none"
+    ) as error:
+        export(model, stored(module), "x: 1\n", tmp_path / "out", precision=precision(what))
+    assert error.value.remedy == "these weights are damaged"
+    with torch.no_grad():
+        module.get_parameter("decoder.layers.1.ffn.up.weight")[3, 5] = 3.4e38
+    with pytest.raises(WeightsError) as error:
+        export(model, stored(module), "x: 1\n", tmp_path / "out", precision=precision(what))
+    advice = {"bf16": "say --precision fp32", "int4": "say --keep"}
+    assert str(error.value.remedy).startswith(advice.get(what, "are they damaged"))
+
+
+def test_outputs_past_the_end_of_a_type_are_told_as_such(tmp_path: Path) -> None:
+    model = tiny("llama", "d_model=64")
+    module = random_module(model)
+    with torch.no_grad():
+        module.get_parameter("decoder.layers.1.ffn.up.weight").mul_(1e6)
+    with pytest.raises(BudgetError, match="somewhere fp16 ends") as error:
+        export(model, stored(module), "x: 1\n", tmp_path / "out", precision=precision("int8", compute="fp16"))
+    assert error.value.remedy == "say --compute bf16, or fp32"
+
+
+def altered(folder: Path, name: str) -> None:
+    """Negate the numbers of a stored tensor, which a graph holds in half precision."""
+    for proto in (onnx.load(folder / file, load_external_data=False) for file in ("model.onnx", "logits.onnx")):
+        for tensor in proto.graph.initializer:
+            if tensor.name == name:
+                place = {e.key: int(e.value) for e in tensor.external_data if e.key in ("offset", "length")}
+                data = np.memmap(folder / "model.onnx.data", np.uint16, "r+", place["offset"], place["length"] // 2)
+                data ^= 0x8000
+                return
+    raise AssertionError(name)
+
+
+@pytest.mark.parametrize("name", ["rotary.0.cos", "rotary.0.sin", "decoder.final_norm.weight"])
+@pytest.mark.parametrize(("what", "compute"), [("fp16", None), ("int4", "fp16")])
+def test_what_only_the_graph_of_steps_reads_is_compared(
+    name: str, what: Name, compute: Compute | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Angles that fused attention looks up are constants of its graph alone, and rounded."""
+
+    def tampered(folder: Path, *others: Any) -> Mapping[str, str]:
+        left_out = write_beside(folder, *others)
+        altered(folder, name)
+        return left_out
+
+    monkeypatch.setattr("archspec.exporters.onnx.export.write_beside", tampered)
+    model = tiny("llama", "d_model=64")
+    with pytest.raises(VerificationError):
+        export(
+            model, stored(random_module(model)), "x: 1\n", tmp_path / "out", target="ort", context_length=64,
+            precision=precision(what, compute=compute), budget=ANY,
+        )  # fmt: skip
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("name", "target"), [("llama", "ort"), ("gpt2", "onnx"), ("seq2seq", "ort"), ("bert", "onnx")])
+def test_steps_are_measured_beside_whole_texts(name: str, target: Target, tmp_path: Path) -> None:
+    """As the files are: 8 tokens one by one after others, four rows of them, and each call's last logits."""
+    model = tiny(name)
+    summary = export(
+        model, stored(random_module(model)), "x: 1\n", tmp_path / "out", target=target, precision=precision("fp16"),
+        context_length=32, budget=ANY,
+    )  # fmt: skip
+    checked = summary.verification
+    assert checked is not None
+    if name == "bert":
+        assert checked.steps == ()
+        return
+    (steps,) = checked.steps
+    assert steps.on.endswith("random tokens, 9 calls")
+    assert steps.positions == 4 * 9
+    assert 0 < steps.difference < 0.01 * steps.spread
+    assert steps.divergence < 1e-5
 
 
 def test_text_is_read_where_there_is_a_tokenizer_and_binds(tmp_path: Path) -> None:

@@ -27,19 +27,19 @@ from archspec.api import Arch, load
 from archspec.cli.main import cli
 from archspec.compiler.precision import Precision
 from archspec.errors import UsageError, WeightsError
+from archspec.exporters.fresh import Fresh, _numbers
 from archspec.exporters.onnx import ahead, weights
 from archspec.exporters.onnx.export import export
 from archspec.exporters.onnx.sources import of_module
-from archspec.exporters.onnx.weights import Array, beside
+from archspec.exporters.onnx.weights import Array, concatenated
 from archspec.exporters.rows import matrix_rows
 from archspec.exporters.runtime.folder import FolderError
 from archspec.exporters.runtime.session import Runtime
 from archspec.exporters.torch.arrays import tensor_of
 from archspec.exporters.torch.module import build
 from archspec.exporters.weights.fit import fitted
-from archspec.exporters.weights.fresh import Fresh, _numbers
 from archspec.exporters.weights.source import open_weights
-from archspec.exporters.weights.stream import Checkpoint
+from archspec.exporters.weights.stream import Fitted
 from archspec.language.model import FanInInit, NormalInit, XavierInit
 
 INITS = [NormalInit(), NormalInit(residual="depth_scaled", truncated=True), XavierInit(), FanInInit()]
@@ -167,7 +167,7 @@ def test_any_rows_of_a_checkpoint(stacked: bool, tmp_path: Path) -> None:
             tensors[f"{fused}.down_proj"] = torch.stack(w2)
             tensors[f"model.layers.{i}.mlp.gate.weight"] = tensors.pop(f"model.layers.{i}.block_sparse_moe.gate.weight")
     source = open_weights(saved(tensors, tmp_path))
-    read = Checkpoint(source, fitted(made, source))
+    read = Fitted(source, fitted(made, source))
     for path, value in values.items():
         assert np.array_equal(read(path), value.numpy())
         matrix = value.reshape(-1, value.shape[-1]).numpy()
@@ -249,7 +249,7 @@ def test_a_fault_in_a_thread_ends_the_export(tmp_path: Path) -> None:
 def test_a_matrix_is_turned(rows: int, columns: int, flipped: bool) -> None:
     x = np.arange(rows * columns).reshape(rows, columns)
     x = np.asfortranarray(x) if flipped else x
-    assert ahead.turned(x).tolist() == [[*column] for column in x.T.tolist()]
+    assert ahead.transposed(x).tolist() == [[*column] for column in x.T.tolist()]
 
 
 @given(st.integers(0, 24), st.integers(0, 24))
@@ -262,7 +262,7 @@ def test_rows_of_a_stack_and_of_matrices_one_below_the_other(a: int, b: int) -> 
         (n, lambda i, j, at=at: flat[at + i : at + j]) for at, n in ((0, 7), (7, 1), (8, 16))
     ]
     if start < stop:
-        assert np.array_equal(beside(parts)(start, stop), flat[start:stop])
+        assert np.array_equal(concatenated(parts)(start, stop), flat[start:stop])
 
 
 # --------------------------------------------------------------------------------------------------- without weights

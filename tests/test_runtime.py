@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -116,6 +118,26 @@ def test_several_ids_are_a_batch(model: Model, target: Target) -> None:
         command, [str(tiny.folder), "--device=cpu", *ids, "-n4", "--json"], catch_exceptions=False
     )
     assert json.loads(told.output) == [{"ids": tiny.greedy(p, 4), "finish": "length"} for p in PROMPTS]
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+@pytest.mark.parametrize("prompts", [PROMPTS, PROMPTS[:1]])
+def test_the_tokens_of_a_batch_are_counted_and_timed(
+    model: Model, prompts: list[list[int]], as_json: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock that goes on by a second each time it is looked at: once before the first token, and once a step."""
+    monkeypatch.setattr("archspec.cli.run.time", SimpleNamespace(perf_counter=count(1.0).__next__))
+    ids = [f"--ids={','.join(map(str, p))}" for p in prompts]
+    done = CliRunner().invoke(command, [str(model("llama").folder), "--device=cpu", *ids, "-n4", "--stats", *as_json])
+    read, rows = sum(map(len, prompts)), len(prompts)
+    told = f"tokens: {read} in the prompt, {4 * rows} made, the first after 1000 ms, then {rows}.0 a second"
+    assert done.stderr.splitlines()[1:] == [told]
+
+
+def test_a_source_is_counted_with_the_prompt(model: Model) -> None:
+    arguments = ["--device=cpu", "--ids=5,6", "--source=1,2,3", "-n1", "--stats"]
+    done = CliRunner().invoke(command, [str(model("seq2seq").folder), *arguments])
+    assert "tokens: 5 in the prompt, 1 made, " in done.stderr
 
 
 def test_a_batch_that_one_row_breaks_off_says_which_rows_were_at_an_end(model: Model) -> None:
@@ -361,6 +383,17 @@ def test_filled_masks(model: Model) -> None:
         best = chances.topk(3)
         assert filled.tokens == tuple(best.indices.tolist())
         np.testing.assert_allclose(filled.probabilities, best.values.numpy(), atol=1e-5)
+
+
+def test_the_likeliest_tokens_of_each_position_are_told(model: Model) -> None:
+    tiny = model("bert")
+    asked = [str(tiny.folder), "--device=cpu", "--ids=5,60,7"]
+    best = torch.from_numpy(tiny.logits([5, 60, 7])).softmax(-1).topk(5)
+    told = json.loads(CliRunner().invoke(command, [*asked, "--json"]).output)
+    assert [position["ids"] for position in told] == best.indices.tolist()
+    np.testing.assert_allclose([position["probabilities"] for position in told], best.values.numpy(), atol=1e-5)
+    lines = CliRunner().invoke(command, asked).output.splitlines()
+    assert [[int(part.split(":")[0]) for part in line.split("  ")] for line in lines] == best.indices.tolist()
 
 
 @pytest.mark.parametrize("pooling", ["mean", "first", "last"])

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import platform
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -44,6 +47,17 @@ def afresh() -> Iterator[None]:
 def test_the_probe_is_a_valid_model(graph: Path) -> None:
     onnx.checker.check_model(onnx.load(graph), full_check=True)
     assert live(CPU) is None
+
+
+def test_nothing_is_reported_to_anyone(graph: Path, tmp_path: Path) -> None:
+    """ONNX Runtime's wheels keep a database of what they are to report in the user's cache."""
+    unsaid = ("ORT_DISABLE_TELEMETRY", "ORT_RUNNING_UNIT_TESTS", "CI", "GITHUB_ACTIONS", "XDG_CACHE_HOME")
+    home = tmp_path / "home"
+    home.mkdir()
+    environment = {name: value for name, value in os.environ.items() if name not in unsaid} | {"HOME": str(home)}
+    script = f"import archspec.exporters.onnx.twin, onnxruntime as ort; ort.InferenceSession({str(graph)!r})"
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
+    assert not list(home.rglob("*"))
 
 
 def test_cpu_is_cpu(graph: Path) -> None:

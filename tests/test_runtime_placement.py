@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,8 +12,10 @@ from click.testing import CliRunner
 from exported import exported
 from tiny import text
 
+from archspec.api import load
 from archspec.cli.doctor import command
 from archspec.errors import UsageError
+from archspec.exporters.bench.processes import Process
 from archspec.exporters.runtime.cache import ELEMENTS
 from archspec.exporters.runtime.device import CPU
 from archspec.exporters.runtime.folder import open_folder
@@ -34,6 +38,24 @@ def test_every_node_has_a_place(name: str, graphs: list[str], tmp_path: Path) ->
     done = CliRunner().invoke(command, [str(tmp_path / "model"), "--device", "cpu"])
     assert f"{CPU}: {sum(found[0].nodes[CPU].values())} nodes a step" in done.output
     assert "copies between devices a step: 0" in done.output
+
+
+def test_without_a_place_for_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a profile, what an engine says, the files that go with weights: the error says where to name one."""
+    exported(text("bert"), tmp_path / "model")
+    (tmp_path / "bert.yaml").write_text(text("bert"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: [str(tmp_path / "nowhere")])
+    asking: list[Callable[[], object]] = [
+        lambda: placements(open_folder(tmp_path / "model"), "cpu"),
+        lambda: Process("true", ["true"]),
+        lambda: load(tmp_path / "bert.yaml").export(tmp_path / "other"),
+    ]
+    for ask in asking:
+        with pytest.raises(UsageError, match=r"no place for temporary files.*nowhere") as caught:
+            ask()
+        assert "TMPDIR" in str(caught.value.remedy)
+    assert not (tmp_path / "other").exists()
 
 
 def test_copies_are_told_from_nodes_and_only_the_last_call_counts() -> None:

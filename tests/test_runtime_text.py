@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -223,12 +224,13 @@ def test_written_text_is_the_tokens_text(speaking: Runtime) -> None:
     assert answer == speaking.text.decode(tokens)
 
 
-def test_text_ends_before_the_stop_token(speaking: Runtime) -> None:
+def test_text_ends_before_the_stop_token(speaking: Runtime, tmp_path: Path) -> None:
     ids = speaking.text.encode("Hello")
     [tokens] = rows(speaking.generate([ids], temperature=1.0, seed=4, max_new_tokens=15))
     stop = next(t for i, t in enumerate(tokens) if i > 2 and t not in tokens[:i])
     config = {"eos_token_id": stop}
-    ending = Runtime.load(folder(speaking.folder.path, generation_config=config), "cpu")
+    own = copytree(speaking.folder.path, tmp_path / "own")
+    ending = Runtime.load(folder(own, generation_config=config), "cpu")
     answer = ending.write("Hello", sampling=Sampling(1.0, seed=4), max_new_tokens=15)
     assert answer.finish is None
     assert "".join(answer) == ending.text.decode(tokens[: tokens.index(stop)])
@@ -238,6 +240,17 @@ def test_text_ends_before_the_stop_token(speaking: Runtime) -> None:
         done = CliRunner().invoke(command, [*asked, f"-n{most}"], catch_exceptions=False)
         told = ending.text.decode(tokens[: min(most, tokens.index(stop))])
         assert json.loads(done.output) == {"text": told, "finish": finish}
+        counted = CliRunner().invoke(command, [*asked, f"-n{most}", "--stats"]).stderr
+        made = min(most, tokens.index(stop) + 1)  # the stop token is made, too
+        assert f"tokens: {len(byte_level().encode('Hello').ids)} in the prompt, {made} made, " in counted
+
+
+def test_tokens_that_are_no_text_yet_are_counted(speaking: Runtime) -> None:
+    """A token may hold a part of a character, which is written when it is whole: fewer pieces than tokens."""
+    assert len(list(speaking.write("Hello", sampling=Sampling(1.0, seed=4), max_new_tokens=15))) < 15
+    arguments = [str(speaking.folder.path), "Hello", "--temperature=1", "--seed=4", "-n15", "--device=cpu", "--stats"]
+    told = CliRunner().invoke(command, arguments, catch_exceptions=False).stderr
+    assert f"tokens: {len(byte_level().encode('Hello').ids)} in the prompt, 15 made, " in told
 
 
 def test_text_that_comes_to_the_contexts_end_says_so(speaking: Runtime) -> None:
@@ -298,6 +311,22 @@ def test_templates_are_found_where_they_are_kept(tmp_path: Path) -> None:
 def test_bad_templates(source: str, said: str) -> None:
     with pytest.raises(ChatTemplateError, match=said):
         ChatTemplate(source, {}).render(CONVERSATION)
+
+
+def test_ends_are_heeded_without_a_tokenizer_too(speaking: Runtime, tmp_path: Path) -> None:
+    path = copytree(speaking.folder.path, tmp_path / "bare")
+    (path / "tokenizer.json").unlink()
+    asked = {"temperature": 1.0, "seed": 4, "max_new_tokens": 15}
+    [tokens] = rows(Runtime.load(path, "cpu").generate([[1, 2, 3]], **asked))
+    stop = next(t for i, t in enumerate(tokens) if i > 2 and t not in tokens[:i])
+    for ends in (stop, [stop, 329]):
+        (path / "generation_config.json").write_text(json.dumps({"eos_token_id": ends}))
+        [ended] = rows(Runtime.load(path, "cpu").generate([[1, 2, 3]], **asked))
+        assert ended == tokens[: tokens.index(stop) + 1]
+    for wrong in ("{", '{"eos_token_id": "x"}'):
+        (path / "generation_config.json").write_text(wrong)
+        with pytest.raises(TextError, match=r"generation_config\.json"):
+            next(Runtime.load(path, "cpu").generate([[1, 2, 3]], **asked))
 
 
 @pytest.mark.parametrize("key", ["eos_token_id", "decoder_start_token_id"])

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from archspec.api import load
 from archspec.compiler.compose import compose
 from archspec.compiler.nodes import Node, Report, plain
 from archspec.compiler.scalars import AmbiguousError, resolve_plain
 from archspec.compiler.source import Source, zoo_names, zoo_text
-from archspec.errors import SpecError
+from archspec.errors import SpecError, UsageError
 
 
 def read(text: str) -> Node:
@@ -138,3 +141,22 @@ def test_the_zoo_is_text_and_nothing_else_is():
     assert "name: gpt2" in zoo_text("gpt2")
     with pytest.raises(SpecError):
         zoo_text("../specs/gpt2")
+
+
+def test_a_zoo_name_has_no_weights_from_a_folder_that_is_called_so(tmp_path, monkeypatch):
+    """The spec is the zoo's, so a checkpoint that happens to lie in `./gpt2` is not its."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("gpt2", "mine"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "spec.yaml").write_text(zoo_text("gpt2"))
+        (folder / "model.safetensors").touch()
+    assert load("gpt2").weights is None
+    assert load("./gpt2").weights == Path("gpt2/model.safetensors")
+    assert load(Path("gpt2")).weights == Path("gpt2/model.safetensors")
+    assert load("mine").weights == Path("mine/model.safetensors")
+
+
+def test_weights_that_nothing_would_hold_are_refused():
+    with pytest.raises(UsageError, match=r"my\.safetensors have no place on the device meta"):
+        load("gpt2").build(weights="my.safetensors", device="meta")

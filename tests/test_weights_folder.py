@@ -22,7 +22,7 @@ from archspec.exporters.weights.source import open_weights
 def small(text: str = LLAMA, weights: Path | None = None) -> Any:
     """What a compiled spec is to `write_folder`."""
     spec = resolve_text(f"archspec: 1\nname: small\nvocab_size: 13\nd_model: 8\n{text}").spec
-    return SimpleNamespace(spec=spec, model=lower(spec), weights=weights)
+    return SimpleNamespace(spec=spec, model=lower(spec), checkpoint=lambda named: named or weights)
 
 
 def trained(folder: Path, dtype: torch.dtype = torch.float32) -> Path:

@@ -308,7 +308,7 @@ def test_an_interrupted_save_leaves_nothing_that_loads(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (("position: rope", "position: rope, window: 3"), "attention.scores.mask.window is 3"),
+        (("position: rope", "position: rope, softcap: 3.0"), "attention.scores.softcap is 3.0"),
         (("activation: silu", "activation: silu, bias: [up]"), "ffn.bias is [up]"),
         (("norm: rmsnorm", "norm: layernorm"), "LayerNorm, the llama form has RMSNorm"),
         (("position: rope", "position: rope, qk_norm: {over: head}"), "attention.qk_norm is QKNorm"),
@@ -318,7 +318,7 @@ def test_an_interrupted_save_leaves_nothing_that_loads(tmp_path: Path) -> None:
 def test_a_form_that_cannot_say_the_model_is_refused(tmp_path: Path, change: tuple[str, str], told: str) -> None:
     made = model(LLAMA.replace(*change))
     with pytest.raises(WeightsError) as caught:
-        save_hf(made, build(made, dtype="float32"), tmp_path, family="llama")
+        save_hf(made, build(made, dtype="float32"), tmp_path, prefer="llama")
     assert told in str(caught.value)
     assert not list(tmp_path.iterdir())
 

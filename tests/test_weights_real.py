@@ -23,7 +23,7 @@ from archspec.exporters.torch.cache import GrowingCache
 from archspec.exporters.torch.module import Transformer
 from archspec.exporters.weights.folder import loaded
 from archspec.exporters.weights.load import LoadReport
-from archspec.exporters.weights.source import Weights, open_weights
+from archspec.exporters.weights.source import Checkpoint, open_weights
 from archspec.exporters.weights.tokenizer import bring_tokenizer, tokenizer_json
 
 pytestmark = pytest.mark.weights
@@ -31,7 +31,7 @@ QUESTION = "What is the capital of France? Answer in one sentence."
 
 
 class Loaded(NamedTuple):
-    source: Weights
+    source: Checkpoint
     ours: Transformer
     report: LoadReport
     theirs: transformers.PreTrainedModel

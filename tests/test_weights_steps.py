@@ -15,7 +15,6 @@ from archspec.exporters.weights.transforms import (
     Fuse,
     FuseGroups,
     Interleave,
-    Pad,
     SwapHalves,
     Transform,
     Transpose,
@@ -48,8 +47,6 @@ LAWS: list[tuple[tuple[Transform, ...], list[tuple[int, ...]]]] = [
     ((Flatten(), Unstack()), [(4, 1, 6)]),
     ((Flatten(),), [(4, 1, 6)]),
     ((Transpose(), Flatten()), [(5, 3, 6)]),
-    ((Pad(2),), [(5, 6, 3)]),
-    ((Pad(3, 1),), [(5, 6)]),
     ((SwapHalves(),), [(16, 3)]),
     ((SwapHalves(), Fuse()), [(16,), (8,)]),
 ]
@@ -94,11 +91,6 @@ def test_gate_and_up_in_turn() -> None:
 def test_halves_of_every_head_change_places() -> None:
     (swapped,) = SwapHalves().write([np.arange(8)], HEADS)
     assert swapped.tolist() == [2, 3, 0, 1, 6, 7, 4, 5]
-
-
-def test_padding_rows_are_zero() -> None:
-    (padded,) = Pad(2).write([np.ones((1, 2))], HEADS)
-    assert padded.tolist() == [[1, 1], [0, 0], [0, 0]]
 
 
 def test_groups_of_what_has_none_are_an_error() -> None:

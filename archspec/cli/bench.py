@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
-from .common import Progress, echo_tables, format_option, write_file
+from archspec.errors import UsageError
+
+from .common import Progress, demand_place, echo_tables, format_option, write_file
 
 if TYPE_CHECKING:
     from archspec.exporters.runtime.device import Device
+    from archspec.exporters.tables import Format
 
 Size = click.IntRange(min=1)
 
@@ -65,7 +69,7 @@ def command(
     torch: bool,
     compiled: bool,
     file: Path | None,
-    fmt: str,
+    fmt: Format,
 ) -> None:
     """Measure an exported model: its speed, and how much of the machine's that is.
 
@@ -83,12 +87,21 @@ def command(
     from archspec.exporters.runtime.folder import open_folder
 
     demand_threads(threads)
+    if compiled and not torch and _said("compiled"):
+        raise UsageError("--compile is of PyTorch, which --no-torch leaves out", "say one of the two")
+    if file:
+        demand_place(file)  # before minutes are spent
     opened = open_folder(folder)
     plan = settle(opened, context, batch, new, rounds)
     setup = Setup(device, threads or os.cpu_count() or 1, torch, torch and compiled)
     with Progress() as progress:
         results = measure(opened, plan, setup, progress)
     found = record(results)
+    echo_tables([tidy(results)] if fmt == "csv" else tables(results), fmt, found)
     if file:
         write_file(file, (json.dumps(found, indent=1) + "\n").encode())
-    echo_tables([tidy(results)] if fmt == "csv" else tables(results), fmt, found)  # type: ignore[arg-type]
+
+
+def _said(name: str) -> bool:
+    """Does the command line say it, or is it the default?"""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE

@@ -10,14 +10,12 @@ import click
 
 from archspec.errors import ArchspecError, SpecError
 
-from .common import color, echo_error, load
+from .common import color, echo_error, load, set_option
 
 
 @click.command("check")
 @click.argument("specs", metavar="SPEC...", nargs=-1, required=True)
-@click.option(
-    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Override a value: decoder.layers=2. Repeatable."
-)
+@set_option
 @click.option("--json", "as_json", is_flag=True, help="Print the diagnostics as JSON records.")
 def command(specs: tuple[str, ...], overrides: tuple[str, ...], as_json: bool) -> int:
     """Check specs: every error of a file at once, each with its place, the reason and what to do.

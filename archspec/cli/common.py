@@ -7,7 +7,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
@@ -29,16 +28,14 @@ def color(stream: IO[str]) -> bool:
     )
 
 
+set_option = click.option(
+    "--set", "overrides", multiple=True, metavar="PATH=VALUE", help="Override a value: decoder.layers=2. Repeatable."
+)
+
+
 def spec_argument(f: F) -> F:
     """The SPEC argument and `--set`."""
-    f = click.option(
-        "--set",
-        "overrides",
-        multiple=True,
-        metavar="PATH=VALUE",
-        help="Override a value: decoder.layers=2. Repeatable.",
-    )(f)
-    return click.argument("spec", metavar="SPEC")(f)
+    return click.argument("spec", metavar="SPEC")(set_option(f))
 
 
 class Dtype(click.Choice[str]):
@@ -48,6 +45,8 @@ class Dtype(click.Choice[str]):
         super().__init__(["float32", "bfloat16", "float16"])
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from difflib import get_close_matches  # only where a type is named otherwise
+
         if value not in self.choices and (near := get_close_matches(str(value), self.choices, 1, 0.5)):
             self.fail(f"{value!r} is not one of {', '.join(self.choices)}. Did you mean {near[0]}?", param, ctx)
         return super().convert(value, param, ctx)
@@ -163,15 +162,23 @@ def write_file(path: Path, data: bytes, *, overwrite: bool = True) -> None:
     """
     if path.exists() and not overwrite:
         raise UsageError(f"{path} is there already", "choose another name, or give --force")
+    demand_place(path)
+    from archspec.exporters.files import refusals, whole_file
+
+    with refusals(path), whole_file(path) as file:
+        file.write(data)
+
+
+def demand_place(path: Path) -> None:
+    """Raises UsageError for a file that could not be written: said before there is something to write."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder", "give a file name")
-    from archspec.exporters.files import whole_file
-
-    try:
-        with whole_file(path) as file:
-            file.write(data)
-    except OSError as e:
-        raise UsageError(f"{path} cannot be written: {e.strerror}") from e
+    if not path.parent.is_dir():
+        raise UsageError(
+            f"{path} cannot be written: there is no folder {path.parent}", "make it, or choose another place"
+        )
+    if not os.access(path.parent, os.W_OK):
+        raise UsageError(f"{path} cannot be written: permission is denied", "choose a place that you may write to")
 
 
 class Progress:

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from archspec.errors import UsageError
+
 from .common import echo_tables, format_option, load, precision_options, say, spec_argument
 
 if TYPE_CHECKING:
@@ -71,6 +73,11 @@ def command(
     """
     from archspec.exporters.count_tables import paths, tables, tidy
 
+    if explain and (by == "path" or fmt in ("json", "csv")):
+        raise UsageError(
+            "--explain adds formulas to the tables of components, in text and markdown",
+            "leave it out; JSON has the formulas in any case",
+        )
     arch = load(spec, overrides)
     counts = arch.count(
         batch=batch, length=length, past=past, source_length=source_length,

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from archspec.errors import UsageError
 
 from .common import load, spec_argument, write_file
+
+if TYPE_CHECKING:
+    from archspec.exporters.diagram.pen import Level
+    from archspec.exporters.diagram.render import Format
 
 
 @click.command("diagram")
@@ -28,7 +33,9 @@ from .common import load, spec_argument, write_file
     type=click.Choice(["block", "model"]),
     help="Every block in full, or one box a layer.  [default: in full while that stays legible]",
 )
-def command(spec: str, overrides: tuple[str, ...], output: Path | None, fmt: str | None, level: str | None) -> None:
+def command(
+    spec: str, overrides: tuple[str, ...], output: Path | None, fmt: Format | None, level: Level | None
+) -> None:
     """Draw the architecture: SVG, PNG or PDF through Graphviz; DOT and Mermaid without it. `-o -` writes to stdout.
 
     \b
@@ -37,7 +44,7 @@ def command(spec: str, overrides: tuple[str, ...], output: Path | None, fmt: str
       archspec diagram transformer-base -o figure.pdf
       archspec diagram my.yaml -o - --format mermaid
     """
-    from archspec.exporters.diagram.render import SUFFIXES
+    from archspec.exporters.diagram.render import SUFFIXES, MissingGraphviz
 
     arch = load(spec, overrides)
     to_stdout = str(output) == "-"
@@ -47,12 +54,12 @@ def command(spec: str, overrides: tuple[str, ...], output: Path | None, fmt: str
     fmt = fmt or SUFFIXES.get(suffix) or ("dot" if to_stdout else "svg")
     path = output or Path(f"{arch.name}.{'mmd' if fmt == 'mermaid' else fmt}")
     try:
-        data = arch.diagram(fmt, level=level)  # type: ignore[arg-type]
-    except UsageError as e:
+        data = arch.diagram(fmt, level=level)
+    except MissingGraphviz as e:
         if to_stdout:
             raise
         instead = path.with_suffix(".dot")
-        write_file(instead, arch.diagram("dot", level=level))  # type: ignore[arg-type]
+        write_file(instead, e.dot.encode())
         raise UsageError(f"{e.message}; wrote {instead} instead", e.remedy) from e
     if to_stdout:
         sys.stdout.buffer.write(data)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from archspec.errors import UsageError
 
 from .common import color, fitted, remedy, say
+
+if TYPE_CHECKING:
+    from archspec.exporters.runtime.device import Device
 
 
 @click.command("doctor")
@@ -20,7 +24,7 @@ from .common import color, fitted, remedy, say
     type=click.Choice(["auto", "cpu", "cuda"]),
     help="Where to run the FOLDER.  [default: auto]",
 )
-def command(folder: Path | None, device: str | None) -> None:
+def command(folder: Path | None, device: Device | None) -> None:
     """Say what is installed, which providers ONNX Runtime really has, and what is missing for CUDA.
 
     With an exported FOLDER: run it, and say where its nodes ran and what was copied between devices.
@@ -50,11 +54,11 @@ def command(folder: Path | None, device: str | None) -> None:
                 click.echo(remedy(fact.remedy, " " * (width + 6)), color=color(sys.stdout))
 
 
-def _placements(folder: Path, device: str) -> None:
+def _placements(folder: Path, device: Device) -> None:
     from archspec.exporters.runtime.folder import open_folder
     from archspec.exporters.runtime.placement import placements
 
-    for place in placements(open_folder(folder), device):  # type: ignore[arg-type]
+    for place in placements(open_folder(folder), device):
         click.echo(click.style(place.graph, bold=True), color=color(sys.stdout))
         for provider, operators in place.nodes.items():
             kinds = ", ".join(f"{n} {kind}" for kind, n in operators.items())

@@ -12,8 +12,8 @@ from archspec.errors import UsageError
 from .common import Progress, echo_tables, load, precision_options, say, spec_argument
 
 if TYPE_CHECKING:
-    from archspec.api import Target
     from archspec.compiler.precision import Compute, Name
+    from archspec.exporters.onnx.emit import Target
     from archspec.exporters.onnx.export import ExportSummary
     from archspec.exporters.tables import Table
 
@@ -91,6 +91,12 @@ def command(
             progress=progress,
         )
     echo_tables([_table(summary)], "text", None)
+    _remarks(summary, no_weights)
+    click.echo(f"wrote {out}")
+
+
+def _remarks(summary: ExportSummary, no_weights: bool) -> None:
+    """What the weights are, what was left out, and how far the graphs are from PyTorch."""
     checked = summary.verification
     if summary.seed is not None:
         say(f"fresh weights, seed {summary.seed}: nothing in them is trained; trained ones come with --weights")
@@ -107,17 +113,19 @@ def command(
         )
         for measures in checked.measures:
             say(f"beside PyTorch float32, {measures}")
+        for measures in checked.steps:
+            say(f"step by step beside whole texts, {measures.on}: {measures.distance}")
         if checked.remark:
             say(checked.remark)
-    click.echo(f"wrote {out}")
 
 
 def _table(summary: ExportSummary) -> Table:
     from archspec.exporters.tables import Column, Table
     from archspec.exporters.units import exact, size
 
+    name = f"{summary.folder.name} ({summary.form.replace('_', '-')})"
     table = Table(
-        f"{out_name(summary)}: {exact(summary.parameters)} parameters, {exact(summary.weight_bytes)} bytes of weights",
+        f"{name}: {exact(summary.parameters)} parameters, {exact(summary.weight_bytes)} bytes of weights",
         (Column("file", "file"), Column("bytes", "bytes", exact, True), Column("size", "", size, True)),
     )
     table.rows += [(name, n, n) for name, n in summary.files.items()]
@@ -127,7 +135,3 @@ def _table(summary: ExportSummary) -> Table:
     if summary.stored:
         table.notes.append(summary.stored)
     return table
-
-
-def out_name(summary: ExportSummary) -> str:
-    return f"{summary.folder.name} ({summary.form.replace('_', '-')})"

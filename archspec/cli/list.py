@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from .common import echo_tables, format_option
 
+if TYPE_CHECKING:
+    from archspec.exporters.tables import Format
+
 
 @click.command("list")
 @format_option
-def command(fmt: str) -> None:
+def command(fmt: Format) -> None:
     """List the zoo: published architectures, each with its total.
 
     \b
@@ -33,4 +38,4 @@ def command(fmt: str) -> None:
         arch = load(name)
         title = arch.spec.about.title if arch.spec.about else None
         table.rows.append((name, arch.model.form.replace("_", "-"), count_parameters(arch.model).total, title))
-    echo_tables([table], fmt, table.records())  # type: ignore[arg-type]
+    echo_tables([table], fmt, table.records())

@@ -1,6 +1,7 @@
 """The command line: one module a command, imported when it is called, so that `count` never waits for torch.
 
-Exit codes: 0 fine, 1 the spec or a file is at fault, 2 the command line is, 70 archspec is.
+Exit codes: 0 fine, 1 the spec or a file is at fault, 2 the command line is, 3 a precision is too coarse, 70 archspec is at fault;
+130, 141 and 143 where Ctrl-C, a reader that went away, or SIGTERM ended it.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ import gc
 import os
 import signal
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from keyword import iskeyword
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 import click
@@ -39,6 +41,11 @@ COMMANDS = {
 
 #: Commands that are over in a moment and never build a model.
 QUICK = ("init", "check", "show", "count", "list", "schema")
+
+#: Seconds after which a command that was told to end is told again.
+AGAIN = 0.05
+#: The exit code of one that SIGINT ended; for SIGTERM it is 143.
+INTERRUPTED = 130
 
 
 def start_quickly() -> None:
@@ -102,33 +109,87 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line and exit."""
+    _open_streams()
     start_quickly()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was begun is cleared away, as by Ctrl-C
-    try:
-        if any("\udc80" <= c <= "\udcff" for word in sys.argv for c in word):
-            raise click.UsageError("An argument is not UTF-8 text.")
-        result: Any = cli.main(standalone_mode=False)
-        code = result if isinstance(result, int) else 0
-    except ArchspecError as e:
-        code = _report(e)
-    except click.exceptions.Abort:
-        click.echo("interrupted", err=True)
-        code = 130
-    except click.ClickException as e:
-        e.show()
-        code = e.exit_code
-    except BrokenPipeError:  # the reader went away: `archspec show x | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 141
-    except OSError as e:  # a full disk, a closed terminal: what the machine could not do
-        code = _told(f"error: {e.strerror or e}" + (f": {e.filename}" if e.filename else ""), 2)
-    except Exception as e:  # noqa: BLE001  the boundary: whatever is not ours to explain is a fault of archspec
-        code = _bug(e)
+    with _signals() as ended:
+        try:
+            if any("\udc80" <= c <= "\udcff" for word in sys.argv for c in word):
+                raise click.UsageError("An argument is not UTF-8 text.")
+            result: Any = cli.main(standalone_mode=False)
+            code = result if isinstance(result, int) else 0
+        except (Exception, SystemExit) as error:  # noqa: BLE001  the boundary
+            code = ended[0] if ended else _explained(error)
+    if code == INTERRUPTED:
+        _told("interrupted", code)
     with suppress(OSError, ValueError, AttributeError):  # what could not be written has been told, or cannot be
         sys.stdout.flush()
     sys.stdout = sys.stdout if code == 0 else None  # nothing is flushed a second time at exit
     gc.freeze()  # the end of the process clears it all away: to look for garbage first takes a fifth of a second
     sys.exit(code)
+
+
+def _open_streams() -> None:
+    """What was closed at the start is `/dev/null`: else a file of weights could get its number, and what is printed go there."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  as long as the process
+
+
+@contextmanager
+def _signals() -> Iterator[list[int]]:
+    """SIGINT and SIGTERM end the block by an exception, so that what was begun is cleared away; the exit code is put into the list.
+
+    What is written in C may drop the exception or make another one of it, so it comes again until the block ends; and importing it
+    may abort the process, so that an import is waited for.
+    """
+    ended: list[int] = []
+
+    def end(number: int, frame: FrameType | None) -> None:
+        ended.append(128 + number)
+        sys.unraisablehook = lambda _: None
+        if hasattr(signal, "SIGALRM"):  # on Windows there is none
+            signal.signal(signal.SIGALRM, end)
+            signal.setitimer(signal.ITIMER_REAL, AGAIN)
+            clearing = sys.exc_info()[0] is not None
+            if clearing or _importing(frame):
+                return
+        sys.exit(ended[0])
+
+    signals = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
+    for number in signals:
+        signal.signal(number, end)
+    try:
+        yield ended
+    finally:
+        if ended and hasattr(signal, "SIGALRM"):
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        for number in signals:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _importing(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
+        frame = frame.f_back
+    return frame is not None
+
+
+def _explained(error: BaseException) -> int:
+    """Say on stderr what went wrong, and give the exit code."""
+    match error:
+        case ArchspecError():
+            return _report(error)
+        case click.exceptions.Abort():
+            return INTERRUPTED
+        case click.ClickException():
+            error.show()
+            return error.exit_code
+        case BrokenPipeError() | SystemExit():  # the reader went away: `archspec show x | head`; or click's word for it
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 141
+        case OSError():  # a full disk, a closed terminal: what the machine could not do
+            return _told(f"error: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""), 2)
+        case _:  # whatever is not ours to explain is a fault of archspec
+            return _bug(error)
 
 
 def _told(message: str, code: int) -> int:
@@ -145,7 +206,7 @@ def _report(error: ArchspecError) -> int:
     return error.exit_code
 
 
-def _bug(error: Exception) -> int:
+def _bug(error: BaseException) -> int:
     import traceback
 
     click.echo("".join(traceback.format_exception(error)), err=True)

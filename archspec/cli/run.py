@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from heapq import nlargest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +19,13 @@ from .common import color, say
 
 if TYPE_CHECKING:
     from archspec.exporters.runtime.generation import Step
+    from archspec.exporters.runtime.sampling import Sampling
     from archspec.exporters.runtime.session import Runtime
 
 #: New tokens where nobody says how many.
 DEFAULT_MOST = 128
+#: Labels or tokens that are shown of all.
+SHOWN = 5
 
 
 @click.command("run")
@@ -150,53 +155,61 @@ def _messages(chat: str, system: str | None) -> list[dict[str, str]]:
 
 
 def _numbers(text: str, option: str) -> list[int]:
-    try:
-        return [int(part) for part in (text.split(",") if "," in text else text.split())]
-    except ValueError:
-        raise UsageError(f"{option} {text!r} is no list of token ids", f"{option} 464,3139,286") from None
-
-
-def _most(runtime: Runtime, asked: int | None, prompt: int, slide: bool) -> int:
-    """How many new tokens to make after a prompt of so many."""
-    room = None if slide else runtime.room(prompt)
-    return asked or (DEFAULT_MOST if room is None else max(1, min(DEFAULT_MOST, room)))
+    parts = [part.strip() for part in text.split(",")] if "," in text else text.split()
+    if not all(re.fullmatch("-?[0-9]+", part) for part in parts):
+        raise UsageError(f"{option} {text!r} is no list of token ids", f"{option} 464,3139,286")
+    return [int(part) for part in parts]
 
 
 def _text(
-    runtime: Runtime, asked: Any, sampling: Any, most: int | None, slide: bool, as_json: bool, stats: bool
+    runtime: Runtime, asked: Any, sampling: Sampling, most: int | None, slide: bool, as_json: bool, stats: bool
 ) -> None:
-    words = runtime.text
+    from archspec.exporters.runtime.text import Written
+
+    ids = [runtime.text.ids(asked)]
     beside = runtime.form == "encoder_decoder"  # the answer begins with one token, and the prompt is the source
-    prompt = 1 if beside else len(words.encode(asked) if isinstance(asked, str) else words.encode_chat(asked))
-    answer = runtime.write(asked, sampling=sampling, max_new_tokens=_most(runtime, most, prompt, slide), slide=slide)
-    _tell(answer, (lambda text: {"text": text, "finish": answer.finish}) if as_json else None, stats)
+    clock = _Clock()
+    steps = _steps(runtime, [] if beside else ids, ids if beside else [], None, sampling, most, slide)
+    answer = Written(runtime.text, clock.over(steps))
+    _tell(answer, (lambda text: {"text": text, "finish": answer.finish}) if as_json else None)
+    if stats:
+        clock.report(len(ids[0]))
 
 
 def _tokens(
-    runtime: Runtime, prompts: list[list[int]], sources: list[list[int]], start: int | None, sampling: Any, most: int | None,
+    runtime: Runtime, prompts: list[list[int]], sources: list[list[int]], start: int | None, sampling: Sampling, most: int | None,
     slide: bool, as_json: bool, stats: bool,
 ) -> None:  # fmt: skip
-    longest = max(map(len, prompts), default=1)
-    steps = runtime.generate(
-        prompts or None, source=sources or None, decoder_start=start, max_new_tokens=_most(runtime, most, longest, slide),
-        temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p, seed=sampling.seed, slide=slide,
-    )  # fmt: skip
+    clock = _Clock()
+    steps = clock.over(_steps(runtime, prompts, sources, start, sampling, most, slide))
     rows = max(len(prompts), len(sources))
     if as_json or rows > 1:
-        _batch(steps, rows, as_json, stats)
-        return
-    made = (str(token) for step in steps for token in step.tokens if token is not None)
-    _tell((("," if i else "") + token for i, token in enumerate(made)), None, stats)
+        _batch(steps, rows, as_json)
+    else:
+        made = (str(token) for step in steps for token in step.tokens if token is not None)
+        _tell((("," if i else "") + token for i, token in enumerate(made)), None)
+    if stats:
+        clock.report(sum(map(len, prompts + sources)))
 
 
-def _batch(steps: Iterator[Step], rows: int, as_json: bool, stats: bool) -> None:
+def _steps(
+    runtime: Runtime, prompts: list[list[int]], sources: list[list[int]], start: int | None, sampling: Sampling, most: int | None,
+    slide: bool,
+) -> Iterator[Step]:  # fmt: skip
+    room = None if slide else runtime.room(max(map(len, prompts), default=1))
+    return runtime.generate(
+        prompts or None, source=sources or None, decoder_start=start,
+        max_new_tokens=most or (DEFAULT_MOST if room is None else max(1, min(DEFAULT_MOST, room))),
+        temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p, seed=sampling.seed, slide=slide,
+    )  # fmt: skip
+
+
+def _batch(steps: Iterator[Step], rows: int, as_json: bool) -> None:
     """The new tokens of each row when all are there, a line each, or as JSON; what was made is told even where an error follows."""
-    clock = _Clock()
     made: list[list[int]] = [[] for _ in range(rows)]
     ended: Sequence[str | None] = [None] * rows
     try:
         for step in steps:
-            clock.tick()
             ended = step.ended
             for row, token in zip(made, step.tokens, strict=True):
                 row += [] if token is None else [token]
@@ -207,17 +220,13 @@ def _batch(steps: Iterator[Step], rows: int, as_json: bool, stats: bool) -> None
         else:
             for row in made:
                 click.echo(",".join(map(str, row)))
-    if stats:
-        clock.report()
 
 
-def _tell(pieces: Iterator[str], record: Callable[[str], object] | None, stats: bool) -> None:
+def _tell(pieces: Iterator[str], record: Callable[[str], object] | None) -> None:
     """Print each piece as it comes, or the JSON record of all of them; what was made is told even where an error follows."""
-    clock = _Clock()
     said: list[str] = []
     try:
         for piece in pieces:
-            clock.tick()
             said.append(piece)
             if record is None:
                 click.echo(piece, nl=False)
@@ -227,8 +236,6 @@ def _tell(pieces: Iterator[str], record: Callable[[str], object] | None, stats: 
             click.echo(json.dumps(record("".join(said)), ensure_ascii=False))
         elif said:
             click.echo()
-    if stats:
-        clock.report()
 
 
 def _read(runtime: Runtime, ids: list[int], source: list[list[int]] | None, as_json: bool) -> None:
@@ -238,7 +245,11 @@ def _read(runtime: Runtime, ids: list[int], source: list[list[int]] | None, as_j
 
     head = runtime.folder.model.head
     if isinstance(head, ClassifierHead | LmHead):
-        _chances(softmax(runtime.forward([ids], source=source)[0]).tolist(), as_json)
+        chances = softmax(runtime.forward([ids], source=source)[0]).tolist()
+        if as_json and isinstance(head, LmHead):  # a vocabulary at each position is nothing to read
+            best = [(row, _likeliest(row)) for row in chances]
+            chances = [{"ids": ids, "probabilities": [row[i] for i in ids]} for row, ids in best]
+        _chances(chances, as_json)
     elif runtime.form == "encoder_decoder":  # a pooler's vector, or those of all positions
         vectors = runtime.forward([ids], source=source)[0].tolist()
         _vectors([vectors] if isinstance(head, PoolerHead) else vectors, as_json)
@@ -260,8 +271,11 @@ def _chances(chances: list[Any], as_json: bool) -> None:
         click.echo(json.dumps(chances))
         return
     for row in chances if isinstance(chances[0], list) else [chances]:
-        best = sorted(range(len(row)), key=lambda label: -row[label])[:5]
-        click.echo("  ".join(f"{label}: {100 * row[label]:.2f} %" for label in best))
+        click.echo("  ".join(f"{label}: {100 * row[label]:.2f} %" for label in _likeliest(row)))
+
+
+def _likeliest(row: list[float]) -> list[int]:
+    return nlargest(SHOWN, range(len(row)), key=row.__getitem__)
 
 
 def _fill(runtime: Runtime, text: str, as_json: bool) -> None:
@@ -309,19 +323,24 @@ def _embed(runtime: Runtime, texts: Sequence[str], as_json: bool) -> None:
 
 
 class _Clock:
-    """Time to the first piece, and pieces a second after it."""
+    """The tokens of a generation, counted and timed step by step."""
 
     def __init__(self) -> None:
-        self.start, self.first, self.last, self.count = time.perf_counter(), 0.0, 0.0, 0
+        self.start, self.first, self.last = time.perf_counter(), 0.0, 0.0
+        self.made = self.made_first = 0
 
-    def tick(self) -> None:
-        self.last = time.perf_counter()
-        self.first = self.first or self.last
-        self.count += 1
+    def over(self, steps: Iterator[Step]) -> Iterator[Step]:
+        for step in steps:
+            self.last = time.perf_counter()
+            new = sum(token is not None for token in step.tokens)
+            if not self.made:
+                self.first, self.made_first = self.last, new
+            self.made += new
+            yield step
 
-    def report(self) -> None:
-        if self.count:
-            rate = (self.count - 1) / (self.last - self.first) if self.last > self.first else 0.0
-            click.echo(
-                f"first token after {1000 * (self.first - self.start):.0f} ms, then {rate:,.1f} a second", err=True
-            )
+    def report(self, read: int) -> None:
+        wait = 1000 * (self.first - self.start)
+        told = f"tokens: {read} in the prompt, {self.made} made, the first after {wait:.0f} ms"
+        if self.last > self.first:
+            told += f", then {(self.made - self.made_first) / (self.last - self.first):,.1f} a second"
+        click.echo(told, err=True)

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from .base import Absent, Count, Node, Positive, PositiveFloat, Scale, shape_of, tagged
+from .base import Absent, Node, NonNegative, Positive, PositiveFloat, Scale, shape_of, tagged
 from .norms import MaybeNorm, Norm
 from .positions import AttentionPosition, NoPosition, Rope
 
@@ -62,10 +62,12 @@ class Chunk(Node):
 def _window(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         return {"kind": "sliding", "size": value}
-    return None if value == "none" else value
+    return value
 
 
-Window = Annotated[Annotated[SlidingWindow | Chunk, Field(discriminator="kind")] | None, BeforeValidator(_window)]
+Window = Annotated[
+    Annotated[SlidingWindow | Chunk, Field(discriminator="kind")] | None, BeforeValidator(_window), Absent
+]
 
 
 class QKNorm(Node):
@@ -95,7 +97,7 @@ class Temperature(Node):
     growth: Literal["log", "power"] = Field("log", description="with the logarithm, in steps; or as a power")
     slope: PositiveFloat = Field(description="growth per e-fold of the position")
     period: Positive = Field(description="in tokens")
-    offset: Count = Field(1, description="added to the position")
+    offset: NonNegative = Field(1, description="added to the position")
 
 
 AllOrNone = Annotated[bool, Tag("scalar")]

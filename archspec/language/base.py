@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 Positive = Annotated[int, Field(gt=0, le=10**15)]
-Count = Annotated[int, Field(ge=0)]
+NonNegative = Annotated[int, Field(ge=0)]
 PositiveFloat = Annotated[float, Field(gt=0, le=1e30, allow_inf_nan=False)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, lt=1)]

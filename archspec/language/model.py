@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, Tag
 
 from .attention import AddResidual, MaybeAttention, MaybeCrossAttention, Placement, Residual
-from .base import Absent, Count, Node, Positive, PositiveFloat, Probability, Scale, tagged
+from .base import Absent, Node, NonNegative, Positive, PositiveFloat, Probability, Scale, tagged
 from .ffn import Activation, MaybeFfn
 from .norms import MaybeNorm, Norm
 from .positions import EmbeddingPosition, NoPosition
@@ -46,6 +46,11 @@ class Group(Node):
 Entry = Annotated[Annotated[Layer, Tag("layer")] | Annotated[Group, Tag("group")], Discriminator(_entry)]
 
 
+def depth_of(entries: "tuple[Entry, ...]") -> int:
+    """How many layers entries stand for."""
+    return sum(entry.repeat * (depth_of(entry.layers) if isinstance(entry, Group) else 1) for entry in entries)
+
+
 class Stack(Node):
     """Layers in order, first to last."""
 
@@ -65,7 +70,7 @@ class Embedding(Node):
     """norm( scale · tokens + position + token types )"""
 
     position: EmbeddingPosition = Field(NoPosition.model_construct(), description="added to the tokens")
-    token_types: Count = Field(0, description="rows of the token type table")
+    token_types: NonNegative = Field(0, description="rows of the token type table")
     scale: Scale = Field(1.0, description="of the token rows")
     norm: MaybeNorm = Field(None, description="of the sum")
     projection: Annotated[Projection | None, Absent] = Field(None, description="a token table narrower than d_model")
@@ -195,3 +200,7 @@ class Spec(Node):
     dropout: Dropout = Field(Dropout.model_construct(), description="while training")
     init: Init = Field(NormalInit.model_construct(), description="of fresh weights")
     expect: Expect | None = Field(None, description="totals to meet")
+
+    def stacks(self) -> dict[str, Stack]:
+        """Name -> stack, the encoder first."""
+        return {name: s for name, s in (("encoder", self.encoder), ("decoder", self.decoder)) if s is not None}

@@ -1,4 +1,4 @@
-"""Norms: one function, standing at ten kinds of site. `weight: 1+w` is learned from 0, `w` from 1."""
+"""Norms: the same at every site where one may stand. `weight: 1+w` is learned from 0, `w` from 1."""
 
 from typing import Annotated, Literal
 

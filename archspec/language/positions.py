@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from .base import Absent, Count, Node, Number, Positive, PositiveFloat, tagged
+from .base import Absent, Node, NonNegative, Number, Positive, PositiveFloat, tagged
 from .norms import MaybeNorm
 
 
@@ -18,7 +18,7 @@ class LearnedPosition(Node):
     """x + table[position + offset]; the table has context_length + offset rows"""
 
     kind: Literal["learned"] = "learned"
-    offset: Count = Field(0, description="rows before the first position")
+    offset: NonNegative = Field(0, description="rows before the first position")
     count: Literal["every", "unpadded"] = Field(
         "every", description="does a padding token between others take a position?"
     )
@@ -32,7 +32,7 @@ class SinusoidalPosition(Node):
     layout: Literal["interleaved", "halves"] = Field(
         "interleaved", description="sin, cos, sin, cos … or all sin, then all cos"
     )
-    offset: Count = Field(0, description="added to every position")
+    offset: NonNegative = Field(0, description="added to every position")
     count: Literal["every", "unpadded"] = Field(
         "every", description="does a padding token between others take a position?"
     )

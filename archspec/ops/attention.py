@@ -97,14 +97,14 @@ class _Heads(Op):
 
     def side(self, t: Words[V], x: V, leaf: Any, norm: Any, heads: int, stream: Stream) -> V:
         """Queries or keys: projected, clipped, split into heads; normed on one side of the rotation."""
-        site, y = self.qk_norm, t.linear(x, leaf)
-        if site and site.at("vector"):
+        qk_norm, y = self.qk_norm, t.linear(x, leaf)
+        if qk_norm and qk_norm.at("vector"):
             y = norm(t, y)
         y = t.split_heads(self.clipped(t, y), heads, self.head_dim)
-        if site and site.at("head", "before_rope"):
+        if qk_norm and qk_norm.at("head", "before_rope"):
             y = norm(t, y)
         y = self.turned(t, y, stream)
-        if site and site.at("head", "after_rope"):
+        if qk_norm and qk_norm.at("head", "after_rope"):
             y = norm(t, y)
         return y
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from .leaves import Leaf, Slot, Vector
 from .record import Record
@@ -25,6 +25,7 @@ class Op(Record):
     leaf_components: ClassVar[Mapping[str, str]] = {}
     #: Does its body take the encoder's output as a last argument?
     reads_memory: ClassVar[bool] = False
+    forward: ClassVar[Callable[..., Any]]
 
     def leaves(self) -> Mapping[str, Leaf]:
         """Name -> what it stores."""
@@ -82,7 +83,7 @@ def own_tensors(op: Op, path: str = "", component: str = "") -> Iterator[Tensor]
             yield Tensor(f"{path}{name}{suffix}", shape, booked, leaf)
 
 
-def tensors(op: Op, path: str = "", component: str = "") -> Iterator[Tensor]:
+def tensors(op: Op, path: str = "") -> Iterator[Tensor]:
     """Every tensor of the tree by path, those that are tied to another one included."""
-    for at, each, booked in walk(op, path, component):
+    for at, each, booked in walk(op, path):
         yield from own_tensors(each, at, booked)

@@ -50,4 +50,4 @@ class Bound:
         return value
 
     def __call__(self, t: Any, *xs: Any) -> Any:
-        return self.op.forward(t, self, *xs)  # type: ignore[attr-defined]
+        return self.op.forward(t, self, *xs)

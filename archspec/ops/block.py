@@ -121,13 +121,11 @@ class ParallelBlock(Op):
 class Stack(Op):
     """Embedding, layers, final norm: ids to hidden states."""
 
-    component: ClassVar[str] = ""
-
     embedding: Embedding
     layers: tuple[Op, ...]
-    final_norm: Norm | None = None
     #: owners[i] is the layer whose weights layer i uses; i itself unless layers share.
-    owners: tuple[int, ...] = ()
+    owners: tuple[int, ...]
+    final_norm: Norm | None = None
 
     def children(self) -> Children:
         norm = {"final_norm": self.final_norm} if self.final_norm else {}

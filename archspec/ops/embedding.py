@@ -31,7 +31,6 @@ class SinusoidalPositions(Record):
 class Embedding(Op):
     """norm( scale · tokens + position + token types ), the tokens or the whole sum widened where the table is narrower."""
 
-    component: ClassVar[str] = ""
     leaf_components: ClassVar[Mapping[str, str]] = {
         "tokens": "token_embedding",
         "positions": "position_embedding",

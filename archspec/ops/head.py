@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from .base import Children, Op
-from .leaves import Leaf, Linear, Stream
+from .leaves import Leaf, Linear
 from .norms import Norm
 from .words import Activation, Scope, V, Words
 
@@ -59,13 +59,12 @@ class PoolerHead(Op):
 
     width: int
     activation: Activation = "tanh"
-    stream: Stream = "tokens"
 
     def leaves(self) -> Mapping[str, Leaf]:
         return {"dense": Linear(self.width, self.width, True)}
 
     def forward(self, t: Words[V], w: Scope, h: V) -> V:
-        return t.activate(t.linear(t.pool(h, "first", self.stream), w.dense), self.activation)  # B D
+        return t.activate(t.linear(t.pool(h, "first", "tokens"), w.dense), self.activation)  # B D
 
 
 class ClassifierHead(Op):
@@ -77,13 +76,12 @@ class ClassifierHead(Op):
     labels: int
     pool: Literal["first", "last", "mean", "tokens"]
     bias: bool = True
-    stream: Stream = "tokens"
 
     def leaves(self) -> Mapping[str, Leaf]:
         return {"out": Linear(self.width, self.labels, self.bias)}
 
     def forward(self, t: Words[V], w: Scope, h: V) -> V:
-        return t.linear(h if self.pool == "tokens" else t.pool(h, self.pool, self.stream), w.out)
+        return t.linear(h if self.pool == "tokens" else t.pool(h, self.pool, "tokens"), w.out)
 
 
 class NoHead(Op):

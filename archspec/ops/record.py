@@ -16,6 +16,7 @@ class Record:
     """Fields are the annotations of a class and its bases, in order; defaults stand beside them. Equal fields, equal records."""
 
     fields: ClassVar[tuple[str, ...]] = ()
+    _hash: int
 
     def __init_subclass__(cls) -> None:
         own = [name for name, kind in get_annotations(cls).items() if not kind.startswith("ClassVar")]
@@ -24,10 +25,11 @@ class Record:
     def __init__(self, *values: Any, **named: Any) -> None:
         mine = self.__dict__
         mine.update(zip(self.fields, values, strict=False), **named)
+        once = len(mine) == len(values) + len(named)  # none too many, and none given twice
         for name in self.fields:
             if name not in mine:
                 mine[name] = getattr(type(self), name)  # its default, or an AttributeError that names it
-        if len(mine) != len(self.fields) or len(values) > len(self.fields):
+        if not once or len(mine) != len(self.fields):
             raise TypeError(f"{type(self).__name__} has the fields {', '.join(self.fields)}")
         with suppress(TypeError, AttributeError):  # what holds a dict has no hash, and is none the worse for it
             mine["_hash"] = hash((type(self), *(mine[name] for name in self.fields)))
@@ -49,7 +51,7 @@ class Record:
         return type(self) is type(other) and all(getattr(self, n) == getattr(other, n) for n in self.fields)
 
     def __hash__(self) -> int:
-        return self._hash  # type: ignore[attr-defined, no-any-return]
+        return self._hash
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{n}={getattr(self, n)!r}' for n in self.fields)})"

@@ -20,9 +20,9 @@ from .positions import check_tables
 from .wiring import check_layer, check_stack
 
 
-def check(spec: Spec, places: Places, report: Report, trace: Trace, tainted: frozenset[Path] = frozenset()) -> None:
+def check(spec: Spec, places: Places, report: Report, trace: Trace, tainted: frozenset[Path]) -> None:
     """Report what is wrong or doubtful. What stands under a `tainted` path is in error already and is passed over."""
-    if spec.encoder is None and spec.decoder is None:
+    if not spec.stacks():
         return  # A110 is told, and there is nothing to look at
     for site in layer_sites(spec, places):
         if not any(site.path[: len(path)] == path for path in tainted):

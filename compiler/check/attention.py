@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from archspec.diagnostics import either
 from archspec.language.attention import CrossAttention, Heads, LatentAttention, SlidingWindow, SoftmaxAttention
 from archspec.language.norms import L2Norm, Norm, RMSNorm
 from archspec.language.positions import LongRopeScaling, Rope, RopeScaling, YarnScaling
@@ -42,8 +43,7 @@ def _heads(site: Site, name: str, attention: Heads, report: Report) -> None:
     if kv_heads > heads:
         report.error("A203", f"more key/value heads ({kv_heads}) than query heads ({heads})", place, "swap them?")
     else:
-        *some, last = map(str, _near_divisors(heads, kv_heads))
-        near = f"{', '.join(some)} or {last}" if some else last
+        near = either(map(str, _near_divisors(heads, kv_heads)))
         message = f"{heads} query heads cannot share {kv_heads} key/value heads"
         report.error("A202", message, place, f"kv_heads must divide heads: {near} would")
 

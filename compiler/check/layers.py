@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from archspec.diagnostics import Place
 from archspec.language.base import scale_value
-from archspec.language.model import Entry, Group, Layer, Spec, Stack
+from archspec.language.model import Entry, Group, Layer, Spec, depth_of
 
 from ..nodes import Node
 from ..places import Path, Places
@@ -33,22 +33,9 @@ class Site(NamedTuple):
         return self.places.node(*self.path, *path)
 
 
-def depth_of(entries: tuple[Entry, ...]) -> int:
-    """How many layers entries stand for."""
-    return sum(entry.repeat * (depth_of(entry.layers) if isinstance(entry, Group) else 1) for entry in entries)
-
-
-def stacks_of(spec: Spec) -> Iterator[tuple[str, Stack]]:
-    """The stacks that are there."""
-    if spec.encoder is not None:
-        yield "encoder", spec.encoder
-    if spec.decoder is not None:
-        yield "decoder", spec.decoder
-
-
 def layer_sites(spec: Spec, places: Places) -> Iterator[Site]:
     """Every layer entry, in reading order."""
-    for name, stack in stacks_of(spec):
+    for name, stack in spec.stacks().items():
         depth = depth_of(stack.layers)
         for path, layer in _leaves(stack.layers, (name, "layers")):
             yield Site(spec, name, depth, path, layer, places)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from archspec.language.base import scale_names
-from archspec.language.model import ClassifierHead, LmHead, PoolerHead, Spec
+from archspec.language.model import ClassifierHead, LmHead, PoolerHead, Spec, depth_of
 from archspec.language.norms import L2Norm, LayerNorm, RMSNorm
 from archspec.language.positions import LearnedPosition, SinusoidalPosition
 
 from ..nodes import Report
 from ..places import Path, Places
-from .layers import depth_of, stacks_of, value_of
+from .layers import value_of
 
 #: Half the smallest positive float16: what is smaller becomes 0.
 _VANISHES = 2.0**-25
@@ -19,7 +19,7 @@ _VANISHES = 2.0**-25
 _OUTWEIGHS = 0.1
 
 
-def check_model(spec: Spec, places: Places, report: Report, tainted: frozenset[Path] = frozenset()) -> None:
+def check_model(spec: Spec, places: Places, report: Report, tainted: frozenset[Path]) -> None:
     """Report on the embedding and the head, and on the precision of every norm."""
     if ("embedding",) not in tainted:
         _embedding(spec, places, report)
@@ -36,7 +36,7 @@ MOST_LAYERS = 20_000
 
 
 def _depth(spec: Spec, places: Places, report: Report) -> None:
-    for name, stack in stacks_of(spec):
+    for name, stack in spec.stacks().items():
         depth = depth_of(stack.layers)
         if depth > MOST_LAYERS:
             report.error(
@@ -69,7 +69,7 @@ def _scale(spec: Spec, scale: float | str, path: Path, nothing: str, places: Pla
     if "head_dim" in scale_names(scale):
         report.error("A207", "there is no head_dim here", places(*path), "d_model, layers or a number")
         return
-    depth = max(depth_of(stack.layers) for _, stack in stacks_of(spec))
+    depth = max(depth_of(stack.layers) for stack in spec.stacks().values())
     value = value_of(scale, d_model=spec.d_model, layers=depth)
     if value is None:
         report.error("A209", f"the scale {scale} is not a number", places(*path), "nothing divides by zero")

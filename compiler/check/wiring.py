@@ -11,7 +11,7 @@ from archspec.language.model import Entry, Group, Layer, Spec
 
 from ..nodes import Report
 from ..places import Path, Places
-from .layers import Site, stacks_of, value_of
+from .layers import Site, value_of
 
 
 def check_layer(site: Site, report: Report) -> None:
@@ -115,7 +115,7 @@ def _ratio(site: Site, width: int | Ratio, path: Path, report: Report) -> None:
 
 def check_stack(spec: Spec, places: Places, report: Report) -> None:
     """Report on the ends of the stacks and on repeats."""
-    for name, stack in stacks_of(spec):
+    for name, stack in spec.stacks().items():
         _shared(stack.layers, (name, "layers"), places, report)
         ends = _last_placement(stack.layers)
         if stack.final_norm is None and ends == "pre":

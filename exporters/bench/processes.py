@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from tempfile import TemporaryFile
 from typing import Any, Self
 
 from archspec.errors import ArchspecError
+from archspec.exporters.files import temporary_folder
 
 #: The engines of archspec itself. `-P`: what lies in the current folder is not what is meant.
 OWN = (sys.executable, "-P", "-m", "archspec.exporters.bench.engines")
@@ -30,7 +31,8 @@ class Process:
         self, name: str, command: Sequence[str] = OWN, environment: Mapping[str, str] | None = None, remedy: str = ""
     ) -> None:
         self.name, self._remedy = name, remedy
-        self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115  closed by `close`
+        place = temporary_folder()
+        self._said = TemporaryFile("w+", encoding="utf-8", errors="replace", dir=place)  # noqa: SIM115  closed by `close`
         self._child = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

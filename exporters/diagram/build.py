@@ -17,7 +17,7 @@ from .pen import Level, Pen, stack_tables
 from .repeats import Layer, Part, Repeat, grouped
 
 
-def draw(model: Model, level: Level = "block", title: str | None = None) -> Drawing:
+def draw(model: Model, level: Level = "block") -> Drawing:
     """The drawing of a model. Its size depends on how many different layers there are, never on how many."""
     counts = count_parameters(model)
     sizes = {t.path: t.size for t in model.tensors() if t.trained}
@@ -38,11 +38,8 @@ def draw(model: Model, level: Level = "block", title: str | None = None) -> Draw
             _head(pen, model)
         columns.append(Column(name, 1 if columns else -1, tuple(pen.items)))
         edges += pen.edges
-    shown = title or model.name
-    edges += _ties(model)
-    return Drawing(
-        model.name, shown, _subtitle(model, counts), counts.total, counts.active, tuple(columns), tuple(edges)
-    )
+    edges += [_tie(path, stored) for path, stored in counts.ties.items()]
+    return Drawing(model.name, _subtitle(model, counts), tuple(columns), tuple(edges))
 
 
 # -------------------------------------------------------------------------------------------------- the ends of a stack
@@ -58,8 +55,7 @@ def _input(pen: Pen, model: Model, name: str) -> None:
 
 def _embedding(pen: Pen, e: Embedding, path: str) -> None:
     def leaf(name: str, title: str, *facts: str) -> Node:
-        size = sum(pen.sizes.get(f"{path}{name}{suffix}", 0) for suffix in (".weight", ".bias"))
-        return Node(f"{path}{name}", "embedding", title, facts, size)
+        return Node(f"{path}{name}", "embedding", title, facts, pen.leaf_size(f"{path}{name}"))
 
     tokens = leaf("tokens", "Token embedding", f"{e.vocab:,} × {e.table_width:,}")
     pen.on(tokens if tokens.parameters else replace(tokens, note="shared"))
@@ -91,25 +87,22 @@ def _head(pen: Pen, model: Model) -> None:
 
 
 def _lm_head(pen: Pen, head: LmHead) -> None:
-    sizes = {name: sum(pen.sizes.get(f"head.{name}{s}", 0) for s in (".weight", ".bias")) for name in head.leaves()}
+    def linear(name: str, title: str, *facts: str, note: str = "") -> None:
+        pen.on(Node(f"head.{name}", "head", title, facts, pen.leaf_size(f"head.{name}"), note=note))
+
+    narrowed = f"{head.width:,} → {head.table_width:,}"
     if head.transform:
         kind, bias = head.transform
-        facts = (f"{head.width:,} → {head.table_width:,}", kind, *(["bias"] if bias else []))
-        pen.on(Node("head.dense", "head", "Linear", facts, sizes["dense"]))
-    if head.transform and head.norm:
-        pen.box(head.norm, "head.norm.")
-    if "projection" in sizes:
-        pen.on(
-            Node("head.projection", "head", "Linear", (f"{head.width:,} → {head.table_width:,}",), sizes["projection"])
-        )
+        linear("dense", "Linear", narrowed, kind, *(["bias"] if bias else []))
+        if head.norm:
+            pen.box(head.norm, "head.norm.")
+    if "projection" in head.leaves():
+        linear("projection", "Linear", narrowed)
     if head.scale != 1.0:
         pen.label = f"× {number(head.scale)}"
-    facts = (
-        f"{head.table_width:,} → {head.vocab:,}",
-        *(["bias"] if head.bias else []),
-        *([f"softcap {head.softcap:g}"] if head.softcap else []),
-    )
-    pen.on(Node("head.out", "head", "Output linear", facts, sizes["out"], note="tied" if head.tied else ""))
+    extra = [*(["bias"] if head.bias else []), *([f"softcap {head.softcap:g}"] if head.softcap else [])]
+    note = "tied" if head.tied else ""
+    linear("out", "Output linear", f"{head.table_width:,} → {head.vocab:,}", *extra, note=note)
 
 
 # ------------------------------------------------------------------------------------------------------------ layers
@@ -141,7 +134,7 @@ def _part(pen: Pen, part: Part, stack: str, where: tuple[str, ...]) -> None:
     if len(row) == 1 and isinstance(row[0], Layer):  # one frame is enough
         if row[0].borrowed is not None:
             notes.append(f"weights of layer {row[0].borrowed}")
-        _layer(pen, row[0], f"{stack}.layers.{row[0].index}.")
+        _layer(pen, row[0], f"{stack}.layers.{row[0].first}.")
     else:
         for each in row:
             _part(pen, each, stack, ())
@@ -232,15 +225,10 @@ def _whole(pen: Pen, op: Op, path: str) -> None:
 # ----------------------------------------------------------------------------------------------------- ties and title
 
 
-def _ties(model: Model) -> list[Edge]:
-    """Two boxes that show one tensor."""
-    named = {path: stored for path, stored in model.ties.items() if ".layers." not in path}
-    return [
-        Edge(
-            stored.removesuffix(".weight"), path.removesuffix(".weight"), "tie", "tied" if "head" in path else "shared"
-        )
-        for path, stored in named.items()
-    ]
+def _tie(path: str, stored: str) -> Edge:
+    """Between two boxes that show one tensor."""
+    label = "tied" if path.startswith("head.") else "shared"
+    return Edge(stored.removesuffix(".weight"), path.removesuffix(".weight"), "tie", label)
 
 
 def _subtitle(model: Model, counts: Parameters) -> tuple[str, ...]:

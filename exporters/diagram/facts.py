@@ -14,7 +14,7 @@ from archspec.ops.base import Op
 from archspec.ops.block import ResidualGate
 from archspec.ops.embedding import LearnedPositions, SinusoidalPositions
 from archspec.ops.ffn import Gated, Mlp
-from archspec.ops.head import ClassifierHead, LmHead, NoHead, PoolerHead
+from archspec.ops.head import ClassifierHead, Head, LmHead, NoHead, PoolerHead
 from archspec.ops.latent import LatentAttention
 from archspec.ops.leaves import Linear, Table
 from archspec.ops.moe import Moe
@@ -93,12 +93,12 @@ def _shape(leaf: object) -> str:
 def _(op: Attention) -> tuple[str, tuple[str, ...]]:
     position = _position(op.rope, op.head_dim, op.scores.bias, op.table_of_stack)
     extra = [*(["sinks"] * op.sinks), *_temperature(op.temperature)]
-    return "Self-attention", (*_heads(op), *_mask(op.scores.mask), *position, *_projections(op, op.head_dim), *extra)
+    return "Self-attention", (*_heads(op), *_mask(op.scores.mask), *position, *_projections(op), *extra)
 
 
 @describe.register
 def _(op: CrossAttention) -> tuple[str, tuple[str, ...]]:
-    return "Cross-attention", (*_heads(op), *_projections(op, op.head_dim))
+    return "Cross-attention", (*_heads(op), *_projections(op))
 
 
 @describe.register
@@ -166,14 +166,14 @@ def _temperature(temperature: Temperature | None) -> list[str]:
     return [f"temperature {growth}{temperature.slope:g} per {temperature.period:,} tokens"]
 
 
-def _projections(op: Attention | CrossAttention, width: int) -> list[str]:
+def _projections(op: Attention | CrossAttention) -> list[str]:
     facts = []
     if op.qk_norm:
         site = " of the vector" if op.qk_norm.over == "vector" else " after rope" * op.qk_norm.at("head", "after_rope")
         facts.append(f"q/k norm{site}")
     norms = (("v norm", op.v_norm), ("head norm", op.head_norm), ("output norm", op.out_norm))
     facts += [name for name, norm in norms if norm]
-    facts += _scores(op.scores, width)
+    facts += _scores(op.scores, op.head_dim)
     if op.clip:
         facts.append(f"clip ±{op.clip:g}")
     if op.gate:
@@ -314,7 +314,7 @@ def positions(position: LearnedPositions | SinusoidalPositions, width: int) -> t
     return "Positions", ("sinusoidal", *offset)
 
 
-def output(head: Op) -> tuple[str, tuple[str, ...]]:
+def output(head: Head) -> tuple[str, tuple[str, ...]]:
     """(title, shape) of what a head gives."""
     match head:
         case LmHead():
@@ -325,4 +325,3 @@ def output(head: Op) -> tuple[str, tuple[str, ...]]:
             return "Pooled state", (f"B × {head.width:,}",)
         case NoHead():
             return "Hidden states", (f"B × T × {head.width:,}",)
-    return "Output", ()

@@ -97,13 +97,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Drawing:
-    """The whole picture. `total` is the model's number of parameters, `active` how many of them one token uses."""
+    """The whole picture, under the model's name and a subtitle in rows."""
 
     name: str
-    title: str
     subtitle: tuple[str, ...]
-    total: int
-    active: int
     columns: tuple[Column, ...]
     edges: tuple[Edge, ...]
 

@@ -39,7 +39,7 @@ def place(drawing: Drawing) -> Layout:
     for i, column in enumerate(drawing.columns):
         if i:
             _, _, right, _ = out.bounds
-            x = right + _lane(drawing) + _reach(column.items, -column.side)
+            x = right + _lane(drawing) + _half(column.items) + PAD * _depth(column.items)
         _Column(out, column, x).stack(column.items, 0.0)
     Router(out).route()
     _title(out)
@@ -51,13 +51,8 @@ def _lane(drawing: Drawing) -> float:
     return 64.0 if any(e.kind == "memory" for e in drawing.edges) else 40.0
 
 
-def _reach(items: Sequence[Item], side: int) -> float:
-    """How far a column without lanes extends from its stream to the side where no residual runs."""
-    depth = max((1 + _depth(i.items) for i in items if isinstance(i, Frame)), default=0)
-    return _half(items) + PAD * depth
-
-
 def _depth(items: Sequence[Item]) -> int:
+    """How many frames stand in one another."""
     return max((1 + _depth(i.items) for i in items if isinstance(i, Frame)), default=0)
 
 
@@ -190,8 +185,7 @@ class _Column:
         bottom = y + (12.0 if self.last else 0.0) + self.room(item)
         start = len(self.out.texts)
         before = set(self.out.nodes) | set(self.out.frames)
-        key = item.id
-        self.out.frames[key] = Rect(0, 0, 0, 0)
+        self.out.frames[item.id] = Rect(0, 0, 0, 0)
         top = self.stack(item.items, bottom + 4.0) + 12.0
         inner = [r for name, r in {**self.out.nodes, **self.out.frames}.items() if name not in before and r.w]
         near = max(-self.side * (r.side(-self.side)[0] - self.x) for r in inner)
@@ -199,8 +193,8 @@ class _Column:
         texts = [extent(t) for t in self.out.texts[start:]]
         far = max([far + LANE if not texts else far, *(self.side * (t.side(self.side)[0] - self.x) for t in texts)])
         a, b = self.x + self.side * (far + PAD), self.x - self.side * (near + PAD)
-        self.out.frames[key] = Rect((a + b) / 2, (top + bottom) / 2, abs(a - b), top - bottom)
-        self.label(item, self.out.frames[key])
+        self.out.frames[item.id] = Rect((a + b) / 2, (top + bottom) / 2, abs(a - b), top - bottom)
+        self.label(item, self.out.frames[item.id])
         return top
 
     def room(self, item: Frame) -> float:
@@ -227,6 +221,6 @@ def _title(out: Layout) -> None:
     x = (left + right) / 2 if len(out.drawing.columns) > 1 else 0.0
     rows = out.drawing.subtitle
     y = top + 22.0 + 14.0 * len(rows)
-    out.texts.append(Text(x, y, out.drawing.title, 18.0, 0, True, False))
+    out.texts.append(Text(x, y, out.drawing.name, 18.0, 0, True, False))
     for i, row in enumerate(rows):
         out.texts.append(Text(x, y - 20.0 - 14.0 * i, row, 10.0))

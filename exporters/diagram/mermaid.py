@@ -20,7 +20,7 @@ def mermaid(drawing: Drawing) -> str:
     frames = count()
     source = {e.target: e.source for e in drawing.edges if e.kind == "stream"}
     forks = {node.id for node in drawing.nodes() if node.role == "fork"}
-    title = SEPARATOR.join((drawing.title, *drawing.subtitle))
+    title = SEPARATOR.join((drawing.name, *drawing.subtitle))
     out = ["---", f"title: {json.dumps(printable(title), ensure_ascii=False)}", "---", "flowchart BT"]
     for column in drawing.columns:
         out += _items(column.items, names, frames, "  ")

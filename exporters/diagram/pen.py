@@ -38,6 +38,10 @@ class Pen:
         """Stored parameters of an operation at a path."""
         return sum(self.sizes.get(t.path, 0) for t in tensors(op, path))
 
+    def leaf_size(self, path: str) -> int:
+        """Stored parameters of a linear or a table at a path."""
+        return sum(self.sizes.get(f"{path}{suffix}", 0) for suffix in (".weight", ".bias"))
+
     def idle(self, op: Op, path: str) -> int:
         """Of these, those that one token does not use: none where the weights are those of an earlier layer."""
         mixtures = [(at, each) for at, each, _ in walk(op, path) if isinstance(each, Moe)]

@@ -1,12 +1,10 @@
-"""Pictures as bytes and files. SVG, PNG and PDF are drawn by Graphviz; DOT and Mermaid are text and need nothing."""
+"""Pictures as the bytes of a file. SVG, PNG and PDF are drawn by Graphviz; DOT and Mermaid are text and need nothing."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal, get_args
 
 from archspec.errors import UsageError
-from archspec.exporters.files import whole_file
 from archspec.ops.model import Model
 
 from .build import draw
@@ -39,7 +37,7 @@ class MissingGraphviz(UsageError):  # noqa: N818
 MOST_EDGES = 280
 
 
-def diagram(model: Model, fmt: Format = "svg", *, level: Level | None = None, title: str | None = None) -> bytes:
+def diagram(model: Model, fmt: Format = "svg", *, level: Level | None = None) -> bytes:
     """The picture of a model as the bytes of a file. `level`: `block` draws inside layers, `model` a layer as one box.
 
     By default `block`, unless so many layers differ that it has more than `MOST_EDGES` edges.
@@ -50,43 +48,22 @@ def diagram(model: Model, fmt: Format = "svg", *, level: Level | None = None, ti
         raise UsageError(f"there is no diagram format {fmt!r}", f"one of {', '.join(FORMATS)}")
     if level is not None and level not in get_args(Level):
         raise UsageError(f"there is no diagram level {level!r}", f"one of {', '.join(get_args(Level))}")
-    drawing = draw(model, level or "block", title)
+    drawing = draw(model, level or "block")
     if level is None and len(drawing.edges) > MOST_EDGES:
-        drawing = draw(model, "model", title)
+        drawing = draw(model, "model")
     if fmt == "mermaid":
         return mermaid(drawing).encode()
     text = dot(drawing)
     return text.encode() if fmt == "dot" else _graphviz(text, fmt)
 
 
-def write(
-    model: Model, path: str | Path, fmt: Format | None = None, *, level: Level | None = None, title: str | None = None
-) -> Path:
-    """Writes the picture, whole or not at all; without `fmt` the path's suffix says which. Returns the path."""
-    path = Path(path)
-    if fmt is None and path.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"{path.name!r} does not say which format is meant", f"end it in one of {', '.join(SUFFIXES)}")
-    data = diagram(model, fmt or SUFFIXES[path.suffix.lower()], level=level, title=title)
-    replace_file(path, data)
-    return path
-
-
-def replace_file(path: Path, data: bytes) -> None:
-    """Writes beside the path and moves over it, so that nobody ever sees half a file. Raises `UsageError` where it cannot."""
-    try:
-        with whole_file(path) as file:
-            file.write(data)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
-
-
 def _graphviz(text: str, fmt: Format) -> bytes:
     import graphviz  # only here: text formats need neither the package nor the program
 
-    if fmt == "png":  # twice the points, for screens of today
-        text = text.replace("graph [", 'graph [dpi="144", ', 1)
+    # a png has twice the points, for screens of today
+    drawn = text.replace("graph [", 'graph [dpi="144", ', 1) if fmt == "png" else text
     try:
-        data: bytes = graphviz.pipe("dot", fmt, text.encode())
+        data: bytes = graphviz.pipe("dot", fmt, drawn.encode())
     except graphviz.ExecutableNotFound as error:
         raise MissingGraphviz(fmt, text) from error
     return data

@@ -13,16 +13,11 @@ from archspec.ops.base import Op
 
 @dataclass(frozen=True)
 class Layer:
-    """One drawn layer; `index` is where it first stands. `borrowed`: it uses the weights of that earlier layer."""
+    """One drawn layer; `first` is the index where it first stands. `borrowed`: it uses the weights of that earlier layer."""
 
     op: Op
-    index: int = field(compare=False)
+    first: int = field(compare=False)
     borrowed: int | None = None
-
-    @property
-    def first(self) -> int:
-        """Index of the first layer that it stands for."""
-        return self.index
 
     @property
     def length(self) -> int:
@@ -31,7 +26,7 @@ class Layer:
 
     def moved(self, by: int) -> Layer:
         """The same so many layers later."""
-        return replace(self, index=self.index + by)
+        return replace(self, first=self.first + by)
 
 
 @dataclass(frozen=True)

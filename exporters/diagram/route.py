@@ -64,13 +64,14 @@ class Router:
 
     def memory(self, edge: Edge, a: Rect, b: Rect) -> None:
         side = -self.side[edge.target]
-        lane = self.lane(edge)
+        lane = self.lane()
         y = b.y + {"K": 7.0, "V": -7.0}.get(edge.label, 0.0)
         end = b.side(side)[0]
         self.draw(edge, (a.x, a.top), (a.x, a.top + 20.0), (lane, a.top + 20.0), (lane, y), (end, y))
         self.write(lane - side * 13.0, y + 6.0 if edge.label != "V" else y - 6.5, edge.label)
 
-    def lane(self, edge: Edge) -> float:
+    def lane(self) -> float:
+        """The middle between two stacks."""
         left, right = (self.extent(i) for i in (0, 1))
         return (left[1] + right[0]) / 2
 

@@ -17,7 +17,7 @@ from .weights import Array, Reading, Streamed
 
 #: Bytes that are made and not yet written, beside the tensor at hand.
 AHEAD = 64 << 20
-#: Rows that are turned at a time, and elements between them, so that they do not fall on the same lines of a cache.
+#: Rows that are transposed at a time, and elements between them, so that they do not fall on the same lines of a cache.
 TILE, APART = 64, 32
 
 
@@ -32,7 +32,7 @@ class Promise:
 def pieces(tensors: Sequence[Streamed]) -> Iterator[tuple[int, Array]]:
     """(which tensor, some of its numbers as they are stored): all of them, in order.
 
-    In memory at a time: `AHEAD`, and what is turned whole or waits for its turn beside what it was made with.
+    In memory at a time: `AHEAD`, and what is transposed whole or waits for its turn beside what it was made with.
     """
     promised: deque[tuple[int, Promise]] = deque()
     ahead = 0
@@ -75,7 +75,7 @@ def _promises(tensors: Sequence[Streamed], pool: ThreadPoolExecutor) -> Iterator
             yield i, beside.pop(tensor)
             continue
         others = [other for other in together[tensor.reading] if other is not tensor]
-        made = _turned if tensor.reading.turned else _in_order
+        made = _transposed if tensor.reading.transposed else _in_order
         first, *rest = made([tensor, *others], pool)
         beside |= {other: promise for other, (promise,) in zip(others, rest, strict=True)}
         for promise in first:
@@ -97,17 +97,17 @@ def _in_order(tensors: Sequence[Streamed], pool: ThreadPoolExecutor) -> Iterator
         for chunk in first.chunks():
             future = pool.submit(_read, tensors, *chunk)
             share = first.nbytes * (chunk[1] - chunk[0]) // first.reading.rows
-            yield Promise(share, lambda future=future: taken(future))  # type: ignore[misc]
+            yield Promise(share, partial(taken, future))
 
     yield each()
     for other, mine in zip(others, kept, strict=True):
-        yield iter([Promise(other.nbytes, lambda mine=mine: mine)])  # type: ignore[misc]
+        yield iter([Promise(other.nbytes, partial(iter, mine))])
 
 
-def _turned(tensors: Sequence[Streamed], pool: ThreadPoolExecutor) -> Iterator[Iterator[Promise]]:
-    """Each turned in chunks, which stand side by side when all are there."""
+def _transposed(tensors: Sequence[Streamed], pool: ThreadPoolExecutor) -> Iterator[Iterator[Promise]]:
+    """Each transposed in chunks, which stand side by side when all are there."""
     read = [
-        pool.submit(lambda chunk: [turned(rows) for rows in _read(tensors, *chunk)], c) for c in tensors[0].chunks()
+        pool.submit(lambda chunk: [transposed(rows) for rows in _read(tensors, *chunk)], c) for c in tensors[0].chunks()
     ]
 
     def joined(i: int) -> Iterator[Array]:
@@ -126,7 +126,7 @@ def _read(tensors: Sequence[Streamed], start: int, stop: int) -> list[Array]:
     return [t.narrowed(made[t.index]) for t in tensors]
 
 
-def turned(rows: Array) -> Array:
+def transposed(rows: Array) -> Array:
     """The transpose of a matrix, as it lies."""
     if rows.strides[0] <= rows.strides[-1]:  # it is one already
         return rows.T

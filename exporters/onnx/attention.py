@@ -44,31 +44,15 @@ def explicit(
     added: ir.Value,
     scores: Scores,
     why: str,
-    sinks: ir.Value | None = None,
+    sinks: ir.Value | None,
 ) -> Heads:
-    """B H T C' by nodes, for the reason `why`. sinks (H): one more logit a head, whose share of the softmax gives nothing."""
-    y = spelt_out(g, apart(g, q), q.heads, k, v, kv_heads, added, scores, sinks)
-    y.metadata_props["archspec.attention"] = f"explicit: {why}"
-    return gathered(g, y, q.heads)
+    """B H T C' by nodes, for the reason `why`. k: B K S C, v: B K S C', the past included.
 
-
-def spelt_out(
-    g: Builder,
-    q: ir.Value,
-    heads: int,
-    k: ir.Value,
-    v: ir.Value,
-    kv_heads: int,
-    added: ir.Value,
-    scores: Scores,
-    sinks: ir.Value | None = None,
-) -> ir.Value:
-    """B H T C, B K S C, B K S C' -> B H T C', the past included in k and v. added: B H T S or B 1 T S, bias and mask as numbers.
-
+    added: B H T S or B 1 T S, bias and mask as numbers. sinks (H): one more logit a head, whose share of the softmax gives nothing.
     The query heads that share a key head are more rows of its queries: keys are read once, as they lie.
     """
-    scaled = g.op("Mul", q, g.number(scores.scale))
-    grouped, spread = g.const([0, kv_heads, -1, 0]), g.const([0, heads, -1, 0])
+    scaled = g.op("Mul", apart(g, q), g.number(scores.scale))
+    grouped, spread = g.const([0, kv_heads, -1, 0]), g.const([0, q.heads, -1, 0])
     s = g.op("MatMul", g.op("Reshape", scaled, grouped), g.op("Transpose", k, perm=[0, 1, 3, 2]))  # B K H/K·T S
     if scores.softcap:
         cap = g.number(scores.softcap)
@@ -80,4 +64,6 @@ def spelt_out(
     a = g.halved(g.op("Softmax", g.full(s), axis=-1))
     if sinks is not None:
         a = g.op("Slice", a, g.const([0]), g.const([-1]), g.const([-1]))
-    return g.op("Reshape", g.op("MatMul", g.op("Reshape", a, grouped), v), spread)
+    y = g.op("Reshape", g.op("MatMul", g.op("Reshape", a, grouped), v), spread)
+    y.metadata_props["archspec.attention"] = f"explicit: {why}"
+    return gathered(g, y, q.heads)

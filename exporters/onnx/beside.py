@@ -60,7 +60,7 @@ def write_beside(
         content = genai_config(model, stepping.graph, file, context_length, special, sampling)
         (folder / GENAI).write_text(json.dumps(content, indent=1) + "\n", "utf-8")
     try:
-        _, config = form_of(model, context_length, prefer=family_named(beside.origin))
+        _, config = form_of(model, context_length, family_named(beside.origin))
     except WeightsError as error:
         left_out[CONFIG] = error.message.splitlines()[0]
     else:

@@ -47,7 +47,7 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class SmallProduct:
+class QuantisedProduct:
     """x times a matrix in blocks, as it stands in a graph."""
 
     x: ir.Value
@@ -56,7 +56,7 @@ class SmallProduct:
 
 
 @dataclass(frozen=True)
-class SmallLookup:
+class QuantisedLookup:
     """Rows of a table in blocks, as they stand in a graph."""
 
     ids: ir.Value
@@ -66,20 +66,20 @@ class SmallLookup:
 
 def product(g: Builder, x: ir.Value, m: Matrix) -> ir.Value:
     """... I -> ... O"""
-    codes, scales, *zeros = standing(g, m)
+    codes, scales, *zeros = in_by_out(g, m)
     narrow = g.dtype == ir.DataType.BFLOAT16  # of which ONNX Runtime has no DequantizeLinear
     made = [codes, g.full(scales) if narrow else scales, *zeros]
     weight = g.op("DequantizeLinear", *made, axis=0, block_size=m.blocks.size)
     return g.op("MatMul", x, g.halved(weight) if narrow else weight)
 
 
-def lookup(g: Builder, ids: ir.Value, m: Matrix, turned: bool) -> ir.Value:
-    """B T -> B T I: the rows of these numbers. `turned`: the table lies as (I, O), as a product's."""
-    codes, scales, *zeros = standing(g, m) if turned else lying(g, m)
-    step, along = (1, m.out) if turned else (m.inp, 1)
+def lookup(g: Builder, ids: ir.Value, m: Matrix, transposed: bool) -> ir.Value:
+    """B T -> B T I: the rows of these numbers. `transposed`: the table lies as (I, O), as a product's."""
+    codes, scales, *zeros = in_by_out(g, m) if transposed else out_by_in(g, m)
+    step, along = (1, m.out) if transposed else (m.inp, 1)
     at = g.op("Unsqueeze", ids, g.const([2, 3]))  # B T 1 1
     each = _places(g, at, step, along, (m.across, m.blocks.size))
-    block = _places(g, at, 1 if turned else m.across, along, (m.across, 1))
+    block = _places(g, at, 1 if transposed else m.across, along, (m.across, 1))
     y = _taken(g, codes, each, m.blocks)
     if zeros:
         y = g.op("Sub", y, _taken(g, zeros[0], block, m.blocks))
@@ -135,9 +135,9 @@ def _tensors(
     return tensors[:2] if m.blocks.symmetric else tensors
 
 
-def standing(g: Builder, m: Matrix) -> Sequence[ir.Value]:
+def in_by_out(g: Builder, m: Matrix) -> Sequence[ir.Value]:
     """Codes (I, O), scales (across, O), and zeros like them where a block has one."""
-    dtype, small = g.dtype, m.blocks.bits == 4
+    dtype, packs = g.dtype, m.blocks.bits == 4
 
     def columns(start: int, stop: int) -> Sequence[Array]:
         codes, scales, zeros = m.rows(start, stop, dtype)
@@ -151,23 +151,23 @@ def standing(g: Builder, m: Matrix) -> Sequence[ir.Value]:
         codes, scales, zeros = (part.T.reshape(1, -1) for part in m.rows(0, m.out, dtype))
         return packed(_signed(codes, m.blocks)), scales, packed(np.pad(zeros, ((0, 0), (0, zeros.size % 2))))
 
-    if not small:
-        reading = Reading(m.out, columns, turned=True)
+    if not packs:
+        reading = Reading(m.out, columns, transposed=True)
     elif m.out % 2:  # two numbers of a byte stand in different rows
         reading = Reading(1, at_once)
     else:
-        reading = Reading(m.out // 2, pairs, turned=True, abreast=2)
+        reading = Reading(m.out // 2, pairs, transposed=True, abreast=2)
     return g.weights(_tensors(g, m, (m.inp, m.out), (m.across, m.out)), reading)
 
 
-def lying(g: Builder, m: Matrix) -> Sequence[ir.Value]:
+def out_by_in(g: Builder, m: Matrix) -> Sequence[ir.Value]:
     """Codes (O, I), scales (O, across), and zeros like them, a byte each, where a block has one."""
-    dtype, small = g.dtype, m.blocks.bits == 4
+    dtype, packs = g.dtype, m.blocks.bits == 4
 
     def rows(start: int, stop: int) -> Sequence[Array]:
         codes, scales, zeros = m.rows(start, stop, dtype)
         codes = _signed(codes, m.blocks)
-        return packed(codes) if small else codes.view(np.int8 if m.blocks.symmetric else np.uint8), scales, zeros
+        return packed(codes) if packs else codes.view(np.int8 if m.blocks.symmetric else np.uint8), scales, zeros
 
     codes, scales, *zeros = _tensors(g, m, (m.out, m.inp), (m.out, m.across))
     return g.weights([codes, scales, *((name, UINT8, shape) for name, _, shape in zeros)], Reading(m.out, rows))

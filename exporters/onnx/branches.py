@@ -1,4 +1,4 @@
-"""Choices between two ways of computing one thing: only the way that is chosen is gone.
+"""Choices between two ways of computing one thing: only the one that is chosen is computed.
 
 The words write both into the graph, and a `Where` between them. That is the graph's meaning, and what passes see; in the end
 each becomes an `If`, with what nothing but one side reads inside its branch.

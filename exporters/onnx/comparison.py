@@ -46,7 +46,8 @@ class Comparison:
         context: int | None,
         budget: float | None,
     ) -> None:
-        self.model, self.weights, self.precision, self.budget = model, weights, precision, budget
+        self.model, self.weights, self.precision = model, weights, precision
+        self.context, self.budget = context, budget
         self.asked = questions(model, context)
         self.apart = apart
         if apart:
@@ -74,7 +75,7 @@ class Comparison:
                 from .trial import verify_precision
 
                 checked = verify_precision(self, folder, exact, progress)
-        except VerificationError:
+        except (VerificationError, WeightsError):
             self._demand_numbers()
             raise
         progress("verification", 1.0)
@@ -88,7 +89,7 @@ class Comparison:
         return answers(self.module or loaded(self.model, self.weights), self.asked)
 
     def _demand_numbers(self) -> None:
-        """Raises WeightsError for a weight that is infinite or no number: after a failure, since it takes a reading."""
+        """Raises WeightsError for a weight that is infinite or no number: after a failure, since all of them are read."""
         for tensor in self.model.tensors():
             if not np.isfinite(self.weights(tensor.path)).all():
                 raise WeightsError(

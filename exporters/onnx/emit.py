@@ -79,12 +79,13 @@ def emit(
     weights: gives a stored tensor by its path (`model.tensors()`), in the shape that it is stored in.
     last_only: logits of the last position alone, B 1 V.
     metadata: goes into the file's own.
+    precision: of what is computed and of what is stored. target: what operators there may be.
     context: the longest run, which fused attention tabulates its angles for.
     What was fused for `ort` is in the result's `meta["fusions"]`; what it holds rounded of its own numbers, in `meta["exact"]`.
     """
     g = Builder(model.name, DTYPES[precision.compute])
-    words = OrtRun if target == "ort" else OnnxRun
-    run = words(g, model, part, weights, storage(model, precision), last_only, context)
+    kind = OrtRun if target == "ort" else OnnxRun
+    run = kind(g, model, part, weights, storage(model, precision), last_only, context)
     scope = Bound(model)
     memory = None
     keep = ["input_ids", "attention_mask"]
@@ -111,7 +112,7 @@ def emit(
     fusions: tuple[Fusion, ...] = fuse(run) if isinstance(run, OrtRun) else ()
     prune(g.graph, keep)
     branch(g)
-    in_order(g.graph)
+    _order_inputs(g.graph)
     props = dict(metadata or {})
     emitted = ir.Model(g.graph, ir_version=IR_VERSION, producer_name="archspec", metadata_props=props)
     emitted.meta["fusions"] = fusions
@@ -119,7 +120,7 @@ def emit(
     return emitted
 
 
-def in_order(graph: ir.Graph) -> None:
+def _order_inputs(graph: ir.Graph) -> None:
     """Sort a graph's inputs by what they are; caches keep the order of the layers."""
     kinds = {name: i for i, name in enumerate((*INPUTS, "past", "cross"))}
     inputs = sorted(graph.inputs, key=lambda v: kinds[str(v.name).split(".")[0]])

@@ -21,19 +21,19 @@ from .weights import Reader
 
 
 def weights_of(
-    g: Builder, name: str, experts: int, shape: tuple[int, ...], read: Reader, turned: bool = False
+    g: Builder, name: str, experts: int, shape: tuple[int, ...], read: Reader, transposed: bool = False
 ) -> list[ir.Value]:
     """An initializer for each expert, `{name}.{e}`: a slice of one for all of them would be a second copy in memory.
 
-    read: gives rows of all experts' matrices, one below the other, or of their vectors; `turned`: as in `Builder.weight`.
+    read: gives rows of all experts' matrices, one below the other, or of their vectors; `transposed`: as in `Builder.weight`.
     """
 
     def one(expert: int) -> ir.Value:
         at = f"{name}.{expert}"
         if len(shape) == 1:
             return g.weight(at, shape, lambda a, b: read(expert, expert + 1)[0, a:b])
-        first = expert * shape[-1 if turned else 0]
-        return g.weight(at, shape, lambda a, b: read(first + a, first + b), turned=turned)
+        first = expert * shape[-1 if transposed else 0]
+        return g.weight(at, shape, lambda a, b: read(first + a, first + b), transposed=transposed)
 
     return g.once(("experts", name), lambda: [one(e) for e in range(experts)])
 
@@ -43,17 +43,20 @@ def routed(g: Builder, logits: ir.Value, bias: ir.Value | None, r: Routing, expe
     if r.score == "sparsemixer":
         weights, chosen = _one_by_one(g, logits, r)
         return _weighted(g, weights, r), chosen
-    score = _softmax if r.score == "softmax" else _sigmoid
-    scores = score(g, logits)
+    scores = _score(g, logits, r)
     if bias is not None and r.bias_on == "score":
         selection = g.op("Add", scores, bias)
     else:  # in the order of the logits, where scores that saturate have none
         ranked = logits if bias is None else g.op("Add", logits, bias)
-        selection = ranked if r.groups == 1 else score(g, ranked)
+        selection = ranked if r.groups == 1 else _score(g, ranked, r)
     if r.groups > 1:
         selection = _kept(g, selection, r, experts)
     _, chosen = g.nodes("TopK", 2, selection, g.const([r.k]), axis=-1)
     return _weighted(g, g.op("GatherElements", scores, chosen, axis=-1), r), chosen
+
+
+def _score(g: Builder, logits: ir.Value, r: Routing) -> ir.Value:
+    return g.op("Softmax", logits, axis=-1) if r.score == "softmax" else g.op("Sigmoid", logits)
 
 
 def _weighted(g: Builder, weights: ir.Value, r: Routing) -> ir.Value:
@@ -72,19 +75,11 @@ def _one_by_one(g: Builder, logits: ir.Value, r: Routing) -> tuple[ir.Value, ir.
         best, at = g.nodes("TopK", 2, left, g.const([1]), axis=-1)  # B T 1
         reach = g.op("Mul", g.op("Max", g.op("Abs", logits), best), g.number(r.within))
         near = g.op("LessOrEqual", g.op("Sub", best, logits), reach)
-        shares = _softmax(g, g.op("Where", near, left, out))
+        shares = g.op("Softmax", g.op("Where", near, left, out), axis=-1)
         weights.append(g.op("GatherElements", shares, at, axis=-1))
         chosen.append(at)
         left = g.op("ScatterElements", left, at, g.op("Expand", out, g.op("Shape", at)), axis=-1)
     return g.op("Concat", *weights, axis=-1), g.op("Concat", *chosen, axis=-1)
-
-
-def _softmax(g: Builder, x: ir.Value) -> ir.Value:
-    return g.op("Softmax", x, axis=-1)
-
-
-def _sigmoid(g: Builder, x: ir.Value) -> ir.Value:
-    return g.op("Sigmoid", x)
 
 
 def _kept(g: Builder, selection: ir.Value, r: Routing, experts: int) -> ir.Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import import_module
 from math import isfinite
 from pathlib import Path
@@ -14,8 +15,8 @@ import onnx_ir as ir
 
 from archspec.compiler.precision import FP32, Precision, storage
 from archspec.errors import UsageError
+from archspec.exporters.fresh import Fresh
 from archspec.exporters.manifest import SPEC
-from archspec.exporters.weights.fresh import Fresh
 from archspec.ops.head import LmHead
 from archspec.ops.model import Model
 
@@ -94,50 +95,46 @@ def export(
     progress: called with what is being done and the share of it that is done.
 
     Raises, with nothing left behind:
-        UsageError: `out` cannot be written, or is in the way; there is no room to verify; `precision` keeps what there is not.
+        UsageError: `out` cannot be written, or is in the way; there is no room to verify; `precision` keeps what there is not;
+            there is no such target; a budget is no number above 0, or nothing is held against it.
         WeightsError: a weight that the precision has no number for.
         VerificationError: ONNX Runtime does not compute what PyTorch does.
         BudgetError: the precision costs more than the budget.
     """
     if target not in get_args(Target):
         raise UsageError(f"There is no target {target!r}.", f"say {' or '.join(get_args(Target))}")
-    if budget is not None and not (isfinite(budget) and budget > 0):
-        raise UsageError(f"A budget of {budget:g} nats is none.", "say a number above 0, such as 0.1")
     verify &= not graph_only
-    if budget is not None and (precision == FP32 or not verify):
-        why = "float32 costs nothing" if precision == FP32 else "nothing is measured without a verification"
-        raise UsageError(f"A budget of {budget:g} would do nothing: {why}.", "leave it out")
+    _demand_budget(budget, precision, verify)
     progress, beside = progress or (lambda stage, share: None), beside or Beside()
     comparison = None
     if verify:
         comparison = Comparison(
             model, weights, precision, module=module, apart=apart, context=context_length, budget=budget
         )
-    metadata = {"archspec.spec": spec_yaml, "archspec.spec_sha256": hashlib.sha256(spec_yaml.encode()).hexdigest()}
+    spec_hash = hashlib.sha256(spec_yaml.encode()).hexdigest()
+    metadata = {"archspec.spec": spec_yaml, "archspec.spec_sha256": spec_hash}
     files = parts(model)
     last_only &= isinstance(model.head, LmHead)
-    graphs = {
-        part: emit(
-            model,
-            part,
-            weights,
-            last_only=last_only and part == "cached",
-            metadata=metadata,
-            precision=precision,
-            target=target,
-            context=context_length,
-        )
-        for part in files
-    }
-    weight_bytes = bytes_of(list(graphs.values()))
+    made = partial(
+        emit, model, weights=weights, metadata=metadata, precision=precision, target=target, context=context_length
+    )
+    graphs = {part: made(part, last_only=last_only and part == "cached") for part in files}
+    emitted = list(graphs.values())
+    weight_bytes = bytes_of(emitted)
     if comparison:
         comparison.demand_room(weight_bytes)
     if precision.blocks and not graph_only:
         import_module(f"{__package__}.quantise")  # and torch with it, before threads ask for it at once
     with atomic_folder(out, overwrite=overwrite) as folder:
-        if not graph_only:
+        hashes = {SPEC: spec_hash}  # of what need not be read again
+        if graph_only:
+            refer_weights(emitted, folder)
+        else:
             demand_space(folder, weight_bytes)
-        hashes = _write(folder, files, graphs, spec_yaml, None if graph_only else progress)
+            hashes[SIDECAR] = write_weights(emitted, folder, progress)
+        for part, graph in graphs.items():
+            ir.save(graph, folder / files[part])
+        (folder / SPEC).write_text(spec_yaml, "utf-8")
         left_out = write_beside(
             folder, model, graphs.get("cached"), files.get("cached", ""), beside, context_length, precision
         )
@@ -146,7 +143,8 @@ def export(
         said = description(model, graphs, context_length, target, precision, not graph_only)
         seed = weights.seed if isinstance(weights, Fresh) and not graph_only else None
         said |= {"fresh_seed": seed, "left_out": left_out, "verification": asdict(checked) if checked else None}
-        sizes = write_manifest(folder, said | {"spec_sha256": hashes[SPEC]}, hashes)
+        said["spec_sha256"] = spec_hash
+        sizes = write_manifest(folder, said, hashes)
     return ExportSummary(
         folder=out,
         form=model.form,
@@ -162,16 +160,12 @@ def export(
     )
 
 
-def _write(
-    folder: Path, files: Mapping[Part, str], graphs: Mapping[Part, ir.Model], spec_yaml: str, weights: Progress | None
-) -> dict[str, str]:
-    """Write the spec, the graphs and, unless it is None, report on `weights` and write them. Returns hashes, the graphs' not."""
-    hashes = {SPEC: hashlib.sha256(spec_yaml.encode()).hexdigest()}
-    if weights:
-        hashes[SIDECAR] = write_weights(list(graphs.values()), folder, weights)
-    else:
-        refer_weights(list(graphs.values()), folder)
-    for part, graph in graphs.items():
-        ir.save(graph, folder / files[part])
-    (folder / SPEC).write_text(spec_yaml, "utf-8")
-    return hashes
+def _demand_budget(budget: float | None, precision: Precision, verify: bool) -> None:
+    """Raises UsageError for a budget that is none, or that nothing would be held against."""
+    if budget is None:
+        return
+    if not (isfinite(budget) and budget > 0):
+        raise UsageError(f"A budget of {budget:g} nats is none.", "say a number above 0, such as 0.1")
+    if precision == FP32 or not verify:
+        why = "float32 costs nothing" if precision == FP32 else "nothing is measured without a verification"
+        raise UsageError(f"A budget of {budget:g} would do nothing: {why}.", "leave it out")

@@ -6,7 +6,6 @@ Beside a target `model` there may be, hidden: `.model.archspec-…`, being writt
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import json
 import os
@@ -17,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from archspec.errors import UsageError
+from archspec.exporters.files import refusals
 from archspec.exporters.manifest import MANIFEST
 from archspec.exporters.units import size as human
 
@@ -40,7 +40,7 @@ def atomic_folder(out: Path, *, overwrite: bool = False) -> Iterator[Path]:
             f"{out} is the root of the file system; an export is a folder of its own.", "choose another place"
         )
     try:
-        with _told(out):
+        with refusals(out):
             out.parent.mkdir(parents=True, exist_ok=True)
             with _locked(out.parent):
                 _recover(out)
@@ -49,7 +49,7 @@ def atomic_folder(out: Path, *, overwrite: bool = False) -> Iterator[Path]:
     except FileNotFoundError as error:  # the parent is there: a file system such as /proc takes no new folders
         raise UsageError(f"Cannot write {out}: no folder can be made there.", "choose another place") from error
     try:
-        with _told(out):
+        with refusals(out):
             yield staging
             _sync(staging)
             with _locked(out.parent):
@@ -66,7 +66,8 @@ def demand_space(folder: Path, size: int) -> None:
     free = shutil.disk_usage(folder).free
     if size + SPARE > free:
         raise UsageError(
-            f"The weights take {human(size)}, and {human(free)} are free on that disk.", "choose another disk"
+            f"The weights take {human(size)}, {human(SPARE)} are kept free beside them, and {human(free)} are free on that disk.",
+            "free some space, or choose another disk",
         )
 
 
@@ -177,29 +178,6 @@ def _sync_directory(folder: Path) -> None:
     fd = os.open(folder, os.O_RDONLY)
     os.fsync(fd)
     os.close(fd)
-
-
-@contextmanager
-def _told(out: Path) -> Iterator[None]:
-    """The system's refusals, as sentences."""
-    reasons = {
-        errno.ENOSPC: ("the disk is full", "free some space, or choose another disk"),
-        errno.EDQUOT: ("the disk quota is used up", "free some space, or choose another disk"),
-        errno.EACCES: ("permission is denied", "choose a place that you may write to"),
-        errno.EPERM: ("permission is denied", "choose a place that you may write to"),
-        errno.EROFS: ("the file system is read-only", "choose a place that you may write to"),
-        errno.ENOTDIR: ("a part of the path is a file", "choose another place"),
-        errno.EEXIST: ("a part of the path is a file", "choose another place"),
-        errno.ENAMETOOLONG: ("the name is too long", "choose a shorter one"),
-        errno.EFBIG: ("the file would be larger than is allowed here", "choose another disk"),
-    }
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in reasons:
-            raise
-        reason, remedy = reasons[error.errno]
-        raise UsageError(f"Cannot write {out}: {reason}.", remedy) from error
 
 
 def _prefix(out: Path) -> str:

@@ -35,7 +35,7 @@ HALVES = (DTYPES["fp16"], DTYPES["bf16"])
 class Builder:
     """One graph in the making. Names are unique by counting, with the layer they stand in before them."""
 
-    def __init__(self, name: str, dtype: ir.DataType = ir.DataType.FLOAT) -> None:
+    def __init__(self, name: str, dtype: ir.DataType) -> None:
         self.dtype = dtype
         self.graph = ir.Graph([], [], nodes=[], name=name, opset_imports={"": OPSET})
         self.memo: dict[Hashable, Any] = {}
@@ -52,9 +52,8 @@ class Builder:
 
     @contextmanager
     def precise(self) -> Iterator[None]:
-        """Numbers and weights made inside are float32, or what the graph has if that is finer."""
-        saved = self.dtype
-        self.dtype = saved if saved == ir.DataType.DOUBLE else ir.DataType.FLOAT
+        """Numbers and weights made inside are float32."""
+        saved, self.dtype = self.dtype, ir.DataType.FLOAT
         yield
         self.dtype = saved
 
@@ -124,12 +123,12 @@ class Builder:
         value.name, value.type, value.shape = name, ir.TensorType(self.dtype), ir.Shape(shape)
         self.graph.outputs.append(value)
 
-    def weight(self, name: str, shape: Sequence[int], read: Reader, *, turned: bool = False) -> ir.Value:
+    def weight(self, name: str, shape: Sequence[int], read: Reader, *, transposed: bool = False) -> ir.Value:
         """A stored tensor of the model, once for each name. `read` gives rows of it when the file is written, and not before.
 
-        turned: `read` gives rows of its transpose.
+        transposed: `read` gives rows of its transpose.
         """
-        reading = Reading(shape[-1 if turned else 0], lambda start, stop: (read(start, stop),), turned)
+        reading = Reading(shape[-1 if transposed else 0], lambda start, stop: (read(start, stop),), transposed)
         return self.weights([(name, self.dtype, shape)], reading)[0]
 
     def weights(
@@ -219,7 +218,15 @@ class Builder:
         return value
 
 
-def prune(graph: ir.Graph, keep: Sequence[str] = ()) -> None:
+def without_tail(inputs: Sequence[ir.Value | None]) -> list[ir.Value | None]:
+    """A node's inputs without those left out at the end."""
+    given = list(inputs)
+    while given and given[-1] is None:
+        given.pop()
+    return given
+
+
+def prune(graph: ir.Graph, keep: Sequence[str]) -> None:
     """Drop the nodes, initializers and inputs that no output needs; inputs named in `keep` stay."""
     for node in reversed(graph):
         if not any(out.uses() or out.is_graph_output() for out in node.outputs):

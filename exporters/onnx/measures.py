@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 
@@ -75,7 +76,7 @@ def measured(model: Model, on: str, want: Array, got: Array) -> Measures:
 def _measured(model: Model, on: str, want: Array, got: Array) -> Measures:
     apart = np.abs(got - want)
     chosen = isinstance(model.head, LmHead | ClassifierHead)
-    each = _kullback_leibler(want, got) if chosen else _turned(want, got)
+    each = _kullback_leibler(want, got) if chosen else _cosine_distance(want, got)
     agreement = clear_agreement = None
     clear = 0
     if chosen:
@@ -90,23 +91,31 @@ def _measured(model: Model, on: str, want: Array, got: Array) -> Measures:
     )  # fmt: skip
 
 
-def demand(precision: Precision, measures: Measures, budget: float | None) -> None:
+def demand(
+    precision: Precision, measures: Measures, budget: float | None, what: str = "the model is too far from float32"
+) -> None:
     """Raises BudgetError where the divergence is more than it may be."""
     allowed = BUDGETS[precision.name] if budget is None else budget
     if measures.divergence <= allowed:  # not a number is more
         return
+    if not isfinite(measures.divergence):
+        raise BudgetError(
+            f"As {precision}, the model gives numbers that are infinite or none: somewhere {precision.compute} ends.",
+            f"say {'--compute' if precision.blocks else '--precision'} {_wider(precision)}",
+        )
     raise BudgetError(
-        f"As {precision}, the model is too far from float32: {measures.distance}, where {allowed:g} is allowed.\n"
-        f"  {measures}",
-        _remedy(precision),
+        f"As {precision}, {what}: {measures.distance}, where {allowed:g} is allowed.\n  {measures}", _remedy(precision)
     )
+
+
+def _wider(precision: Precision) -> str:
+    return "bf16, or fp32" if precision.compute == "fp16" else "fp32"
 
 
 def _remedy(precision: Precision) -> str:
     blocks = precision.blocks
     if blocks is None:
-        wider = "bf16, or fp32" if precision.compute == "fp16" else "fp32"
-        return f"say --precision {wider}, or allow more with --budget"
+        return f"say --precision {_wider(precision)}, or allow more with --budget"
     ways = ["--precision int8"] if blocks.bits == 4 else []
     ways += ["--asymmetric"] if blocks.symmetric else []
     ways += [f"a smaller --block than {blocks.size}"] if blocks.size > 16 else []
@@ -128,9 +137,9 @@ def _log_softmax(x: Array) -> Array:
     return log
 
 
-def _turned(want: Array, got: Array) -> Array:
+def _cosine_distance(want: Array, got: Array) -> Array:
     """(N, C) vectors each -> 1 - cosine."""
     want, got = want.astype(np.float64), got.astype(np.float64)
     lengths = np.linalg.norm(want, axis=-1) * np.linalg.norm(got, axis=-1)
-    turned: Array = 1.0 - (want * got).sum(-1) / np.maximum(lengths, np.finfo(np.float64).tiny)
-    return turned
+    distance: Array = 1.0 - (want * got).sum(-1) / np.maximum(lengths, np.finfo(np.float64).tiny)
+    return distance

@@ -23,9 +23,10 @@ class Pointwise(Stored):
     # ---- weights
 
     def by_head(self, x: X, w: LeafRef, heads: int) -> Heads:
-        g, turned = self.g, [0, 1, 3, 2]  # not the weight: of what hangs on weights alone ONNX Runtime keeps a copy
-        y = g.op("MatMul", self.parts(w, heads), g.op("Transpose", apart(g, x), perm=turned))  # B H O T
-        return gathered(g, g.op("Transpose", y, perm=turned), heads)
+        # not the weight is transposed: of what hangs on weights alone ONNX Runtime keeps a copy
+        g, last_two = self.g, [0, 1, 3, 2]
+        y = g.op("MatMul", self.parts(w, heads), g.op("Transpose", apart(g, x), perm=last_two))  # B H O T
+        return gathered(g, g.op("Transpose", y, perm=last_two), heads)
 
     def back_by_head(self, x: X, w: LeafRef, heads: int) -> Heads:
         return gathered(self.g, self.g.op("MatMul", apart(self.g, x), self.parts(w, heads)), heads)
@@ -33,8 +34,8 @@ class Pointwise(Stored):
     def parts(self, w: LeafRef, heads: int) -> ir.Value:
         """H O I: a linear's weight as it is stored."""
         assert isinstance(w.leaf, Linear)
-        path, rows = self.ties.get(f"{w.path}.weight", f"{w.path}.weight"), w.leaf.out
-        assert path not in self.storage.small
+        path, rows = self.stored_path(f"{w.path}.weight"), w.leaf.out
+        assert path not in self.storage.quantised
         read = self.rows(path)
         tensor = (path, self.g.dtype, (heads, rows // heads, w.leaf.inp))
         return self.g.weights([tensor], Reading(rows, lambda start, stop: (read(start, stop),)))[0]

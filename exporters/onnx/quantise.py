@@ -48,8 +48,11 @@ def quantise_rows(
     kind = tensor_of(np.empty(0, dtype)).dtype
     codes, scale, zero = (_symmetric if blocks.symmetric else _between)(b, blocks, kind)
     if not torch.isfinite(scale).all():
+        named = " or ".join(names)
+        if not torch.isfinite(b).all():
+            raise WeightsError(f"{named} holds numbers that are infinite or none.", "these weights are damaged")
         raise WeightsError(
-            f"{' or '.join(names)} holds numbers that no block of integers stands for: {float(b.abs().max()):.3g}.",
+            f"{named} holds numbers that no block of integers stands for: {float(b.abs().max()):.3g}.",
             "say " + " ".join(f"--keep {name.removesuffix('.weight')}" for name in names),
         )
     across = len(rows), rows.shape[1] // blocks.size

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,10 +46,16 @@ class Answer:
     want: Array
     clear: Array
 
+    @property
+    def counted(self) -> Array:
+        """What the head gives of those tokens, or of the whole text."""
+        counted: Array = self.want[self.clear] if self.want.ndim == 3 else self.want
+        return counted
 
-def questions(model: Model, context: int | None = None, cases: Sequence[Case] = CASES) -> list[Question]:
-    """The cases as a model can read them. context: the longest text that its graphs were made for."""
-    shortened = [fitting(case, model, context) for case in cases]
+
+def questions(model: Model, context: int | None = None) -> list[Question]:
+    """`CASES` as a model can read them. context: the longest text that its graphs were made for."""
+    shortened = [fitting(case, model, context) for case in CASES]
     return [Question(request(model, case, seed), case.cuts) for seed, case in enumerate(shortened)]
 
 

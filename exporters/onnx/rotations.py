@@ -43,7 +43,7 @@ def waves(g: Builder, positions: ir.Value, table: Sinusoid) -> ir.Value:
 
 
 def turns(g: Builder, positions: ir.Value, rope: Rope) -> tuple[ir.Value, ir.Value]:
-    """Cosine and sine for a rotation, B T dim/2; what passes need to know of them is left in their metadata."""
+    """Cosine and sine for a rotation, B T dim/2; which one is left in their metadata."""
 
     def make() -> tuple[ir.Value, ir.Value]:
         both = angles(g, positions, _frequencies(g, positions, rope), rope.magnitude)

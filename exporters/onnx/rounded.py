@@ -23,7 +23,7 @@ def rounded(model: Model, weights: Weights, storage: Storage) -> Weights:
 
     def read(path: str, start: int = 0, stop: int | None = None) -> Array:
         exact = np.asarray(weights(path), np.float32)
-        if path in storage.small:
+        if path in storage.quantised:
             assert blocks is not None
             rows = exact.reshape(-1, exact.shape[-1])
             near = dequantise_rows(quantise_rows(rows, blocks, dtype.numpy(), (path,)), blocks).reshape(exact.shape)

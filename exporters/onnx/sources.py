@@ -9,6 +9,7 @@ import numpy as np
 
 from archspec.compiler.precision import Precision
 from archspec.errors import WeightsError
+from archspec.exporters.fresh import Fresh
 from archspec.exporters.rows import matrix_rows
 from archspec.language.model import Spec
 from archspec.ops.model import Model
@@ -32,7 +33,7 @@ def sources(
     precision: Precision,
     folder: Path,
     *,
-    compared: bool = True,
+    compared: bool,
 ) -> tuple[Weights, Beside]:
     """The weights of `module`, or those in a file, or fresh ones: the same that `build` gives. And what comes with a checkpoint.
 
@@ -44,11 +45,11 @@ def sources(
         return of_module(module) if module else _fresh(model, spec, precision, compared), Beside()
     from archspec.exporters.weights.fit import fitted
     from archspec.exporters.weights.source import open_weights
-    from archspec.exporters.weights.stream import Checkpoint
+    from archspec.exporters.weights.stream import Fitted
     from archspec.exporters.weights.tokenizer import bring_tokenizer
 
     source = open_weights(checkpoint)
-    weights: Weights = of_module(module) if module else Checkpoint(source, fitted(model, source, spec.context_length))
+    weights: Weights = of_module(module) if module else Fitted(source, fitted(model, source, spec.context_length))
     try:
         names = bring_tokenizer(source, folder)
     except WeightsError as error:  # the weights are good without
@@ -68,7 +69,5 @@ def of_module(module: Transformer) -> Weights:
 
 def _fresh(model: Model, spec: Spec, precision: Precision, compared: bool) -> Weights:
     """Drawn as they will lie in the file, where that is a type of its own and nobody compares: in less than half of the time."""
-    from archspec.exporters.weights.fresh import Fresh
-
     as_stored = np.float32 if precision.blocks or compared else DTYPES[precision.compute].numpy()
     return Fresh(model, spec.init, SEED, as_stored)

@@ -14,10 +14,10 @@ from archspec.ops.leaves import Linear, Table, Vector
 from archspec.ops.model import Model
 
 from . import blockwise, experts
-from .blockwise import Matrix, SmallLookup, SmallProduct
+from .blockwise import Matrix, QuantisedLookup, QuantisedProduct
 from .graph import Array, Builder
 from .heads import X, plain
-from .weights import Reader, Weights, beside, whole
+from .weights import Reader, Weights, concatenated, whole
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,6 @@ class Stored:
 
     def __init__(self, builder: Builder, model: Model, weights: Weights, storage: Storage) -> None:
         self.g, self.model, self.weights, self.storage = builder, model, weights, storage
-        self.ties = model.ties
         self.tables = {t.path for t in model.tensors() if isinstance(t.leaf, Table)}
         #: Token tables that are a head's matrix too.
         self.shared = self.tables & {stored for path, stored in model.ties.items() if path.startswith("head.")}
@@ -50,48 +49,51 @@ class Stored:
         #: Every linear that is neither an expert's nor the token table, in order, by its own path.
         self.products: dict[str, Product] = {}
         #: Every product with a matrix in blocks, by what it gives, and every look into a table in blocks.
-        self.small_products: dict[ir.Value, SmallProduct] = {}
-        self.small_lookups: list[SmallLookup] = []
+        self.quantised_products: dict[ir.Value, QuantisedProduct] = {}
+        self.quantised_lookups: list[QuantisedLookup] = []
 
     def linear(self, x: X, w: LeafRef) -> ir.Value:
         leaf = w.leaf
         assert isinstance(leaf, Linear)
-        path, x = f"{w.path}.weight", plain(x)
-        stored = self.ties.get(path, path)
+        stored, x = self.stored_path(f"{w.path}.weight"), plain(x)
         if leaf.experts is not None:
             return self.expert_linear(x, leaf, stored, f"{w.path}.bias")
         if stored in self.tables:
             y = self.tied_linear(x, leaf, stored)
             return self.g.op("Add", y, self.vector(f"{w.path}.bias", (leaf.out,))) if leaf.bias else y
-        y = raw = self.product(x, stored, (leaf.inp, leaf.out), self.rows(stored), stored in self.storage.small)
-        bias = self.ties.get(f"{w.path}.bias", f"{w.path}.bias") if leaf.bias else None
+        y = raw = self.product(x, stored, (leaf.inp, leaf.out), self.rows(stored), stored in self.storage.quantised)
+        bias = self.stored_path(f"{w.path}.bias") if leaf.bias else None
         if bias:
             y = self.g.op("Add", y, self.vector(bias, (leaf.out,)))
         self.products[w.path] = Product(x, stored, bias, leaf.inp, leaf.out, raw, y)
         return y
+
+    def stored_path(self, path: str) -> str:
+        """Where the tensor of this path is stored: there, or where the one is that it is tied to."""
+        return self.model.ties.get(path, path)
 
     def rows(self, path: str) -> Reader:
         """A stored tensor, as it is stored."""
         return lambda start, stop: self.weights(path, start, stop)
 
     def product(
-        self, x: ir.Value, name: str, shape: tuple[int, int], read: Reader, small: bool, *parts: str
+        self, x: ir.Value, name: str, shape: tuple[int, int], read: Reader, quantised: bool, *parts: str
     ) -> ir.Value:
         """... I -> ... O: x times the weight `name` of this shape (I, O), of which `read` gives rows as (O, I).
 
-        small: the weight is in blocks. parts: the stored tensors it is made of, if not the one of its name.
+        quantised: the weight is in blocks. parts: the stored tensors it is made of, if not the one of its name.
         """
-        if small:
-            return self.small_product(x, self.matrix(name, shape[1], shape[0], read, *parts))
-        return self.g.op("MatMul", x, self.g.weight(name, shape, read, turned=True))
+        if quantised:
+            return self.quantised_product(x, self.matrix(name, shape[1], shape[0], read, *parts))
+        return self.g.op("MatMul", x, self.g.weight(name, shape, read, transposed=True))
 
     def matrix(self, name: str, out: int, inp: int, read: Reader, *parts: str) -> Matrix:
         assert self.storage.precision.blocks is not None
         return Matrix(name, out, inp, read, self.storage.precision.blocks, parts or (name,))
 
-    def small_product(self, x: ir.Value, matrix: Matrix) -> ir.Value:
+    def quantised_product(self, x: ir.Value, matrix: Matrix) -> ir.Value:
         y = blockwise.product(self.g, x, matrix)
-        self.small_products[y] = SmallProduct(x, matrix, y)
+        self.quantised_products[y] = QuantisedProduct(x, matrix, y)
         return y
 
     def side_by_side(self, products: Sequence[Product], name: str) -> ir.Value:
@@ -101,12 +103,12 @@ class Stored:
         def bias() -> Array:
             return np.concatenate([self.weights(p.bias) if p.bias else np.zeros(p.out, np.float32) for p in products])
 
-        weight = beside([(p.out, self.rows(p.weight)) for p in products])
-        small = products[0].raw in self.small_products
+        weight = concatenated([(p.out, self.rows(p.weight)) for p in products])
+        quantised = products[0].raw in self.quantised_products
         for p in products:
-            self.small_products.pop(p.raw, None)  # nothing reads it any longer
+            self.quantised_products.pop(p.raw, None)  # nothing reads it any longer
         parts = [p.weight for p in products]
-        y = self.product(products[0].x, f"{name}.weight", (products[0].inp, out), weight, small, *parts)
+        y = self.product(products[0].x, f"{name}.weight", (products[0].inp, out), weight, quantised, *parts)
         if not any(p.bias for p in products):
             return y
         return self.g.op("Add", y, self.g.weight(f"{name}.bias", (out,), whole(bias)))
@@ -114,11 +116,11 @@ class Stored:
     def expert_linear(self, x: ir.Value, leaf: Linear, weight: str, bias: str) -> ir.Value:
         """The linear of the expert whose body is being walked."""
         assert leaf.experts is not None
-        stored, n, rows = self.ties.get(bias, bias), leaf.experts, self.rows(weight)
-        if weight in self.storage.small:
-            y = self.small_product(x, self.stack(weight, n, leaf.out, leaf.inp, rows)[self.expert])
+        stored, n, rows = self.stored_path(bias), leaf.experts, self.rows(weight)
+        if weight in self.storage.quantised:
+            y = self.quantised_product(x, self.stack(weight, n, leaf.out, leaf.inp, rows)[self.expert])
         else:
-            matrices = experts.weights_of(self.g, weight, n, (leaf.inp, leaf.out), rows, turned=True)
+            matrices = experts.weights_of(self.g, weight, n, (leaf.inp, leaf.out), rows, transposed=True)
             y = self.g.op("MatMul", x, matrices[self.expert])
         if not leaf.bias:
             return y
@@ -135,7 +137,7 @@ class Stored:
         def make() -> list[Matrix]:
             matrices = [one(e) for e in range(experts)]
             for matrix in matrices:
-                blockwise.standing(self.g, matrix)
+                blockwise.in_by_out(self.g, matrix)
             return matrices
 
         return self.g.once(("experts", name), make)
@@ -143,8 +145,8 @@ class Stored:
     def tied_linear(self, x: ir.Value, leaf: Linear, table: str) -> ir.Value:
         """x times the token table, read as it lies: a Transpose node would be folded into a second copy of it."""
         g = self.g
-        if table in self.storage.small:
-            return self.small_product(x, self.matrix(table, leaf.out, leaf.inp, self.rows(table)))
+        if table in self.storage.quantised:
+            return self.quantised_product(x, self.matrix(table, leaf.out, leaf.inp, self.rows(table)))
         rows = g.op("Reshape", x, g.const([-1, leaf.inp]))
         y = g.op("Gemm", rows, self.table(table, leaf.out, leaf.inp), transB=1)
         return g.op("Reshape", y, g.op("Concat", g.op("Shape", x, start=0, end=-1), g.const([leaf.out]), axis=0))
@@ -154,19 +156,18 @@ class Stored:
 
     def vector(self, path: str, shape: tuple[int, ...], shift: float = 0.0) -> ir.Value:
         """A vector by its path; what is stored is shift + w."""
-        stored = self.ties.get(path, path)
+        stored = self.stored_path(path)
         return self.g.weight(stored, shape, whole(lambda: self.weights(stored).reshape(shape) + shift))
 
     def embedding(self, ids: X, w: LeafRef, offset: int = 0) -> ir.Value:
-        leaf, path = w.leaf, f"{w.path}.weight"
+        leaf, stored = w.leaf, self.stored_path(f"{w.path}.weight")
         assert isinstance(leaf, Table)
         rows = self.g.op("Add", plain(ids), self.g.const(offset)) if offset else plain(ids)
-        stored = self.ties.get(path, path)
-        if stored not in self.storage.small:
+        if stored not in self.storage.quantised:
             return self.g.op("Gather", self.table(stored, leaf.rows, leaf.width), rows, axis=0)
         matrix = self.matrix(stored, leaf.rows, leaf.width, self.rows(stored))
-        y = blockwise.lookup(self.g, rows, matrix, turned=stored in self.shared)
-        self.small_lookups.append(SmallLookup(rows, matrix, y))
+        y = blockwise.lookup(self.g, rows, matrix, transposed=stored in self.shared)
+        self.quantised_lookups.append(QuantisedLookup(rows, matrix, y))
         return y
 
     def norm_vector(self, w: LeafRef | None, shift: float = 0.0) -> ir.Value | None:

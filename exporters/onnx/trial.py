@@ -6,34 +6,39 @@ never hides behind coarse weights. Then the graph itself is measured against PyT
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from archspec.compiler.precision import storage
+import onnxruntime as ort
+
+from archspec.compiler.precision import Precision, storage
 from archspec.exporters.runtime.device import cuda, open_session
 from archspec.exporters.runtime.text import Text
 from archspec.ops.model import Model
 
 from .answers import answers, evaluating, loaded, reference
-from .emit import parts, result
+from .emit import parts
 from .graph import Array
-from .measures import demand, measured
+from .measures import Measures, demand, measured
 from .passage import TEXT
-from .questions import Case, fitting, request
+from .questions import Case, Question, fitting, request
 from .rounded import rounded
 from .sidecar import Progress
 from .twin import Exact, twin
-from .verify import Graph, Verification, on_cpu, verify
+from .verify import Verification, answers_of, on_cpu, verify
 from .words import Part
 
 if TYPE_CHECKING:
     from .comparison import Comparison
 
-#: Random texts, and the tokens of a real one.
-RANDOM, WORDS = Case(4, (64,), False, 32), 256
+Opened = Callable[[Path], ort.InferenceSession]
+Feed = dict[str, Array]
+
+#: Random texts, and the tokens of a real one; the tokens of each that are read one by one.
+RANDOM, WORDS, STEPS = Case(4, (64,), False, 32), 256, 8
 NO_BFLOAT16 = (
     "compared in float32: ONNX Runtime has kernels of bfloat16 on CUDA only, so this machine cannot run what it wrote"
 )
@@ -46,7 +51,7 @@ def verify_precision(c: Comparison, folder: Path, twins: Mapping[Part, Exact], p
     Raises VerificationError for a graph that is wrong, BudgetError for one whose numbers are too coarse.
     """
     model, weights, precision = c.model, c.weights, c.precision
-    feeds = requests(folder, model)
+    feeds = requests(folder, model, c.context)
     module = c.module or loaded(model, weights)
     with evaluating(module):
         wanted = [reference(module, feed) for feed in feeds.values()]
@@ -57,28 +62,57 @@ def verify_precision(c: Comparison, folder: Path, twins: Mapping[Part, Exact], p
     checked = verify(folder, model, c.asked, partial(answers, coarse, c.asked), twins)
     del coarse
     progress("verification", 0.75)
-    path, remark = folder / parts(model)["logits"], None
-    if precision.compute != "bf16":
-        graph = Graph(path, on_cpu)
-    elif cuda().usable:
-        graph = Graph(path, lambda path: open_session(path, "cuda")[0])
-    else:
-        graph, remark = Graph(path, partial(twin, exact=twins["logits"])), NO_BFLOAT16
-    measures = []
-    for (on, feed), want in zip(feeds.items(), wanted, strict=True):
-        got = graph.run(feed)[result(model)[0]]
-        measures.append(measured(model, on, _positions(want), _positions(got)))
+    opened, remark = _as_they_are(model, precision, twins)
+    measures, steps = _measured(folder, model, feeds, wanted, opened)
     demand(precision, measures[-1], c.budget)
-    return replace(checked, measures=tuple(measures), remark=remark)
+    for each in steps:
+        demand(precision, each, c.budget, "a text read step by step is too far from the same text as a whole")
+    return replace(checked, measures=tuple(measures), steps=tuple(steps), remark=remark)
 
 
-def requests(folder: Path, model: Model) -> dict[str, dict[str, Array]]:
+def _as_they_are(
+    model: Model, precision: Precision, twins: Mapping[Part, Exact]
+) -> tuple[Mapping[Part, Opened], str | None]:
+    """How each graph is opened to be measured as it was written, and what is to be said where it cannot be."""
+    if precision.compute != "bf16":
+        return dict.fromkeys(parts(model), on_cpu), None
+    if cuda().usable:
+        return dict.fromkeys(parts(model), lambda path: open_session(path, "cuda")[0]), None
+    return {part: partial(twin, exact=twins[part]) for part in parts(model)}, NO_BFLOAT16
+
+
+def _measured(
+    folder: Path, model: Model, feeds: Mapping[str, Feed], wanted: Sequence[Array], opened: Mapping[Part, Opened]
+) -> tuple[list[Measures], list[Measures]]:
+    """Whole texts beside PyTorch, and beside these the same texts read step by step, whose graph has kernels of its own."""
+    names = list(feeds)
+    questions = [Question(feed, _cuts(model, feed["input_ids"].shape[1])) for feed in feeds.values()]
+    said = list(answers_of(folder, model, questions, opened))
+    whole = {i: got for i, _, got, columns in said if columns is None}
+    measures = [measured(model, name, _positions(wanted[i]), _positions(whole[i])) for i, name in enumerate(names)]
+    steps = [
+        measured(
+            model, f"{names[i]}, {len(questions[i].cuts)} calls", _positions(whole[i][:, columns]), _positions(got)
+        )
+        for i, _, got, columns in said
+        if columns is not None
+    ]
+    return measures, steps
+
+
+def _cuts(model: Model, length: int) -> tuple[int, ...]:
+    """A prompt, and single tokens after it; as a whole where angles depend on how long a text is so far."""
+    steps = 0 if model.grows else min(STEPS, length - 1)
+    return (length - steps, *[1] * steps)
+
+
+def requests(folder: Path, model: Model, context: int | None) -> dict[str, Feed]:
     """What a graph is given, by what it is: random tokens, and last a text where the folder has a tokenizer for it."""
-    random = request(model, fitting(RANDOM, model), 0)
+    random = request(model, fitting(RANDOM, model, context), 0)
     feeds = {f"{random['input_ids'].size} random tokens": random}
     if (folder / "tokenizer.json").is_file():
         ids = Text.load(folder).encode(TEXT)
-        case = fitting(Case(1, (min(len(ids), WORDS),), False, min(len(ids), WORDS)), model)
+        case = fitting(Case(1, (min(len(ids), WORDS),), False, min(len(ids), WORDS)), model, context)
         feed = request(model, case, 0)
         for name in ("input_ids", "source_ids"):
             feed[name][0] = ids[: feed[name].shape[1]]

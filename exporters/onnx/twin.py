@@ -16,12 +16,12 @@ import numpy as np
 import onnx_ir as ir
 import onnxruntime as ort
 
+from archspec.errors import VerificationError
 from archspec.exporters.runtime.options import session_options
 
 from .graph import HALVES, Array
 
 FLOAT = ir.DataType.FLOAT
-
 
 Exact = Mapping[str, Callable[[], Array]]
 """Constants that a graph holds rounded, by the names of their initializers"""
@@ -55,10 +55,14 @@ def _environment(name: str, value: str) -> Iterator[None]:
 
 
 def widen(graph: ir.Graph, exact: Exact) -> None:
-    """Make a graph compute in float32."""
+    """Make a graph compute in float32. Raises VerificationError where it holds another constant than the exact one, rounded."""
     for name, value in graph.initializers.items():
         if value.dtype in HALVES and name in exact:
-            value.const_value, value.dtype = ir.tensor(np.float32(exact[name]()), name=name), FLOAT
+            numbers = np.float32(exact[name]())
+            assert value.const_value is not None
+            if not np.array_equal(value.const_value.numpy(), numbers.astype(value.dtype.numpy())):
+                raise VerificationError(f"The graph's {name} is not what it was made of, rounded.")
+            value.const_value, value.dtype = ir.tensor(numbers, name=name), FLOAT
         elif value.dtype in HALVES:
             _whole(graph, value)
     for port in (*graph.inputs, *graph.outputs):

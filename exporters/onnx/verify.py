@@ -11,8 +11,9 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
-from archspec.errors import VerificationError
+from archspec.errors import VerificationError, WeightsError
 from archspec.exporters.runtime.decode import Decoding, host
+from archspec.exporters.runtime.device import RunError
 from archspec.exporters.runtime.options import session_options
 from archspec.ops.model import Model
 
@@ -32,8 +33,7 @@ ORT_ERRORS = (
     ort_errors.Fail, ort_errors.InvalidArgument, ort_errors.InvalidGraph, ort_errors.InvalidProtobuf,
     ort_errors.NotImplemented, ort_errors.RuntimeException,
 )  # fmt: skip
-
-
+REPORT = "this is a fault of archspec: please report it, with the spec"
 #: Inputs that are new in every call.
 _OF_A_CALL = ("input_ids", "attention_mask", "token_type_ids")
 
@@ -48,6 +48,9 @@ class Verification:
     """Numbers that were compared."""
     runtime: str
     measures: tuple[Measures, ...] = ()
+    """Of a precision: the graph of whole texts beside PyTorch in float32, as both are."""
+    steps: tuple[Measures, ...] = ()
+    """Of a precision: the graph that steps through a text beside the one of whole texts, as both are."""
     remark: str | None = None
 
 
@@ -67,9 +70,18 @@ def verify(
 
     Raises:
         VerificationError: they are not equal, or ONNX Runtime refuses a graph.
+        WeightsError: PyTorch's own answers are no numbers.
     """
-    said = list(_said(folder, model, questions, twins or {}))
+    twins = twins or {}
+    as_it_lies = partial(on_cpu, packed=False)
+    opened = {part: partial(twin, exact=twins[part]) if part in twins else as_it_lies for part in parts(model)}
+    said = list(answers_of(folder, model, questions, opened))
     answered = answers()
+    if not all(np.isfinite(answer.counted).all() for both in answered for answer in both):
+        raise WeightsError(
+            "With these weights the model's outputs are infinite or no numbers, in float32 and in PyTorch too.",
+            "are they damaged, or of another model?",
+        )
     spread = np.std(np.concatenate([whole.want.ravel() for whole, _ in answered]))
     sofar = _Worst(max(FLOOR, TOLERANCE * float(spread)))
     for which, what, got, columns in said:
@@ -81,23 +93,27 @@ def verify(
     return Verification(sofar.difference, sofar.tolerance, sofar.values, f"onnxruntime {ort.__version__}")
 
 
-def _said(
-    folder: Path, model: Model, questions: Sequence[Question], twins: Mapping[Part, Exact]
+def answers_of(
+    folder: Path,
+    model: Model,
+    questions: Sequence[Question],
+    opened: Mapping[Part, Callable[[Path], ort.InferenceSession]],
 ) -> Iterator[tuple[int, str, Array, list[int] | None]]:
-    """(which question, by what, ONNX Runtime's answer, its columns where it is of a text in pieces)"""
+    """(which question, by what, ONNX Runtime's answer, its columns where it is of a text in pieces)
+
+    opened: how each graph is. Raises VerificationError where ONNX Runtime refuses one.
+    """
     files = {part: folder / file for part, file in parts(model).items()}
-    opened = {part: partial(twin, exact=exact) for part, exact in twins.items()}
-    as_it_lies = partial(on_cpu, packed=False)
     crossed: list[dict[str, Array]] = [{} for _ in questions]
     if "encoder" in files:
-        encoder = Graph(files["encoder"], opened.get("encoder", as_it_lies))
+        encoder = Graph(files["encoder"], opened["encoder"])
         crossed = [encoder.run(question.feed) for question in questions]
     if "cached" in files:
-        cached = Graph(files["cached"], opened.get("cached", as_it_lies))
+        cached = Graph(files["cached"], opened["cached"])
         for i, (question, cross) in enumerate(zip(questions, crossed, strict=True)):
             got, columns = stepped(cached, question.feed | cross, question.cuts)
             yield i, f"{files['cached'].name}, read in pieces of {question.cuts}", got, columns
-    whole = Graph(files["logits"], opened.get("logits", as_it_lies))
+    whole = Graph(files["logits"], opened["logits"])
     for i, question in enumerate(questions):
         yield i, files["logits"].name, whole.run(question.feed)[result(model)[0]], None
 
@@ -136,7 +152,10 @@ class Graph:
 
 
 def stepped(graph: Graph, feed: Mapping[str, Array], cuts: Sequence[int]) -> tuple[Array, list[int]]:
-    """A text read in pieces as a runtime does it, and the columns that came out of it."""
+    """A text read in pieces as a runtime does it, and the columns that came out of it: all, or each piece's last.
+
+    Raises VerificationError where ONNX Runtime refuses, or gives another number of them.
+    """
     fixed = {name: host(value) for name, value in feed.items() if name in graph.inputs and name not in _OF_A_CALL}
     state = Decoding(graph.session, "cpu", len(feed["input_ids"]), fixed, room=sum(cuts))
     pieces: list[Array] = []
@@ -145,7 +164,12 @@ def stepped(graph: Graph, feed: Mapping[str, Array], cuts: Sequence[int]) -> tup
     for n in cuts:
         end = start + n
         types = feed["token_type_ids"][:, start:end]
-        out = state.step(feed["input_ids"][:, start:end], feed["attention_mask"][:, start:end], types).copy()
+        try:
+            out = state.step(feed["input_ids"][:, start:end], feed["attention_mask"][:, start:end], types).copy()
+        except RunError as error:
+            raise VerificationError(f"ONNX Runtime does not run {graph.path.name}: {error}") from error
+        if out.shape[:2] not in ((len(feed["input_ids"]), rows) for rows in (1, n)):
+            raise VerificationError(f"{graph.path.name} gives {out.shape} for {n} tokens.", REPORT)
         pieces.append(out)
         columns += range(end - out.shape[1], end)
         start = end
@@ -159,12 +183,14 @@ class _Worst:
         self.tolerance, self.difference, self.values = tolerance, 0.0, 0
 
     def compare(self, what: str, got: Array, want: Array, rows: Array) -> None:
+        if got.shape != want.shape:
+            raise VerificationError(f"{what}: ONNX Runtime gives {got.shape}, and PyTorch {want.shape}.", REPORT)
         off = np.abs(got - want).max(-1)[rows]
         difference = float(off.max(initial=0.0))
         if not difference <= self.tolerance:  # not a number fails as well
             raise VerificationError(
                 f"{what}: ONNX Runtime differs from PyTorch by {difference:.3g}; "
                 f"float32 rounding accounts for {self.tolerance:.3g}.",
-                "this is a fault of archspec: please report it, with the spec",
+                REPORT,
             )
         self.difference, self.values = max(self.difference, difference), self.values + off.size * got.shape[-1]

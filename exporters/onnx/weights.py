@@ -36,18 +36,18 @@ class Reading:
     """Tensors of a graph that are made together, `rows` rows of each at a time.
 
     read: (start, stop) -> those rows of every tensor.
-    turned: what is read is the transpose of what is stored; its rows are columns there.
+    transposed: what is read is the transpose of what is stored; its rows are columns there.
     abreast: so many columns there, side by side, are one row here, and as unsigned integers of their size together.
     """
 
     def __init__(
-        self, rows: int, read: Callable[[int, int], Sequence[Array]], turned: bool = False, abreast: int = 1
+        self, rows: int, read: Callable[[int, int], Sequence[Array]], transposed: bool = False, abreast: int = 1
     ) -> None:
-        self.rows, self.read, self.turned, self.abreast = rows, read, turned, abreast
+        self.rows, self.read, self.transposed, self.abreast = rows, read, transposed, abreast
 
 
 class Streamed(ir.LazyTensor):
-    """One tensor of a reading. Types of less than a byte are read as the bytes that they are packed in.
+    """One tensor of a reading, the `index`-th. Types of less than a byte are read as the bytes that they are packed in.
 
     place: a name for its bytes in the file, which tensors of other types and shapes may share; by default its own.
     """
@@ -58,7 +58,7 @@ class Streamed(ir.LazyTensor):
         dtype: ir.DataType,
         shape: Sequence[int],
         reading: Reading,
-        index: int = 0,
+        index: int,
         place: str | None = None,
     ) -> None:
         self.reading, self.index, self.place = reading, index, place or name
@@ -79,9 +79,12 @@ class Streamed(ir.LazyTensor):
         if limit and array.dtype != self.stored and array.size:
             most = float(max(array.max(), -array.min()))
             if limit <= most < np.inf:
+                wider = (
+                    "fp32" if self.dtype == ir.DataType.BFLOAT16 else "bf16, which reaches as far as float32, or fp32"
+                )
                 raise WeightsError(
-                    f"{self.name} holds {most:.4g}, and {self.dtype.name.lower()} ends at {limit:.4g}.",
-                    "say --precision bf16, which reaches as far as float32, or fp32",
+                    f"{self.name} holds {most:.8g}, and {self.dtype.name.lower()} ends at {float(self.dtype.max):.8g}.",
+                    f"say --precision {wider}; beside int8 and int4, --compute",
                 )
         with np.errstate(over="ignore"):  # infinite before
             out = array.astype(self.stored, copy=False)
@@ -95,7 +98,7 @@ class Streamed(ir.LazyTensor):
 
     def _whole(self) -> ir.TensorProtocol:
         pieces = [self.narrowed(self.reading.read(*chunk)[self.index]) for chunk in self.chunks()]
-        joined = np.concatenate([p.T for p in pieces], axis=1) if self.reading.turned else np.concatenate(pieces)
+        joined = np.concatenate([p.T for p in pieces], axis=1) if self.reading.transposed else np.concatenate(pieces)
         flat = np.ascontiguousarray(joined).reshape(-1)
         if self.dtype.itemsize >= 1:
             return ir.Tensor(flat.view(self.dtype.numpy()).reshape(self.shape.numpy()), name=self.name)
@@ -107,8 +110,8 @@ def whole(make: Callable[[], Array]) -> Reader:
     return lambda start, stop: make()[start:stop]
 
 
-def beside(parts: Sequence[tuple[int, Reader]]) -> Reader:
-    """Tensors one below the other, each with its number of rows, as one."""
+def concatenated(parts: Sequence[tuple[int, Reader]]) -> Reader:
+    """Tensors, each with its number of rows, as one: the rows of the first, those of the next, and so on."""
 
     def read(start: int, stop: int) -> Array:
         pieces, at = [], 0

@@ -1,6 +1,7 @@
 """The words in ONNX, opset 23: a tensor is a value of the graph.
 
-What passes could only guess from nodes is in a value's `metadata_props`: `archspec.mask`, `archspec.rope`, `archspec.attention`.
+Passes read the run's records (`attended`, `products`, …). For whoever reads the file, a value's `metadata_props` say what its nodes
+do not show: `archspec.mask`, `archspec.rope`, `archspec.attention`.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class OnnxRun(Pointwise, Words[X]):
 
     `weights` gives a stored tensor by its path, as it is stored: (out, in) for a linear. `part` says what the graph is for:
     `cached` takes the past and gives the present, `logits` sees whole sequences, `encoder` gives what `once` keeps.
-    `context`: the longest run, for tables by position; None: there is no telling.
+    `last_only`: the head reads each row's last token alone. `context`: the longest run, for tables by position; None: there is no
+    telling.
     """
 
     def __init__(
@@ -69,8 +71,8 @@ class OnnxRun(Pointwise, Words[X]):
         part: Part,
         weights: Weights,
         storage: Storage,
-        last_only: bool = False,
-        context: int | None = None,
+        last_only: bool,
+        context: int | None,
     ) -> None:
         super().__init__(builder, model, weights, storage)
         self.part, self.last_only, self.context = part, last_only, context
@@ -86,8 +88,8 @@ class OnnxRun(Pointwise, Words[X]):
         self.attended: list[Attended] = []
         #: What the head would read, and the last token of each row of it, which it reads.
         self.last: tuple[ir.Value, ir.Value] | None = None
-        #: Heads that were turned -> what was turned, and how.
-        self.turned: dict[X, tuple[Heads, Rope]] = {}
+        #: Heads that were rotated -> what was rotated, and how.
+        self.rotated: dict[X, tuple[Heads, Rope]] = {}
         #: Values whose keys stand on another stream than the queries that look at them.
         self.crossed: set[X] = set()
 
@@ -109,9 +111,9 @@ class OnnxRun(Pointwise, Words[X]):
         tables = rotations.turns(self.g, plain(positions), rope)
         form = {"interleaved": int(rope.interleaved), "rotary_embedding_dim": rope.dim}
         if isinstance(x, Heads):
-            turned = Heads(self.g.op("RotaryEmbedding", x.packed, *tables, num_heads=x.heads, **form), x.heads)
-            self.turned[turned] = x, rope
-            return turned
+            rotated = Heads(self.g.op("RotaryEmbedding", x.packed, *tables, num_heads=x.heads, **form), x.heads)
+            self.rotated[rotated] = x, rope
+            return rotated
         return self.g.op("RotaryEmbedding", x, *tables, **form)
 
     def temper(self, x: X, positions: X, temperature: Temperature) -> X:
@@ -154,10 +156,9 @@ class OnnxRun(Pointwise, Words[X]):
             case Buckets(count=count) as bias:
                 assert table is not None
                 assert isinstance(table.leaf, Table)
-                path = f"{table.path}.weight"
-                stored, shape = self.ties.get(path, path), (table.leaf.width, count)
-                turned = self.g.weight(stored, shape, self.rows(stored), turned=True)
-                return biases.bucketed(self.g, see, bias, turned)
+                stored, shape = self.stored_path(f"{table.path}.weight"), (table.leaf.width, count)
+                buckets = self.g.weight(stored, shape, self.rows(stored), transposed=True)
+                return biases.bucketed(self.g, see, bias, buckets)
         return None
 
     def attend(
@@ -279,8 +280,9 @@ class OnnxRun(Pointwise, Words[X]):
 
 def slot_name(name: str, ref: SlotRef) -> str:
     """past.3.key for the slot decoder.layers.3.attention.key, past.3.latent for its latent."""
-    layer, slot = re.fullmatch(r"\w+\.layers\.(\d+)\.\w+\.(\w+)", ref.path).groups()  # type: ignore[union-attr]
-    return f"{name}.{layer}.{slot}"
+    match = re.fullmatch(r"\w+\.layers\.(\d+)\.\w+\.(\w+)", ref.path)
+    assert match is not None, ref.path
+    return f"{name}.{match[1]}.{match[2]}"
 
 
 def trimmed(dim: str, ref: SlotRef) -> str:

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from archspec.exporters.files import temporary_folder
+
 from .cache import ELEMENTS, Value, zeros
 from .decode import Decoding, host, run_bound
 from .device import Device, open_session
@@ -40,7 +42,7 @@ def placements(folder: ExportFolder, device: Device = "auto") -> list[Placement]
 
 def _placement(folder: ExportFolder, part: str, device: Device) -> Placement:
     path = folder.path / folder.graphs[part]
-    with TemporaryDirectory() as beside:
+    with TemporaryDirectory(dir=temporary_folder()) as beside:
         session, report = open_session(path, device, profile=Path(beside) / "profile")
         if part == "cached":
             fixed = {i.name: _some(i) for i in session.get_inputs() if i.name.split(".")[0] in _FIXED}

@@ -24,7 +24,7 @@ from .folder import ExportFolder, open_folder
 from .generation import ContextError, Ids, Limits, Step, generated, padded
 from .replay import replayable
 from .sampling import Sampling, softmax
-from .text import Text, Written
+from .text import Text, Written, end_ids, start_id
 
 Floats = NDArray[np.floating[Any]]
 
@@ -132,7 +132,7 @@ class Runtime:
         source: B rows for the encoder, which runs once.
         max_new_tokens: None goes on to the context's end.
         temperature, top_k, top_p, seed: as `Sampling` defines them; temperature 0 is greedy.
-        stop: tokens that end a row; None takes the tokenizer's where there is one.
+        stop: tokens that end a row; None takes what the folder's files say.
         slide: a text at the context's end loses all but the last half context, which is read anew, and goes on; say max_new_tokens.
 
         Stopping to ask frees the caches; the runtime stays usable. Raises UsageError for arguments that do not fit the model
@@ -150,7 +150,7 @@ class Runtime:
         rows = self._prompts(prompts, source, decoder_start)
         self._check(rows, "prompts")
         if stop is None:
-            stop = self.text.stop_ids if self.has_text else ()
+            stop = self.text.stop_ids if self.has_text else end_ids(self.folder.path)
         fixed: dict[str, Value] = {}
         if source is not None:
             fixed = self._encode(source, len(rows))
@@ -180,7 +180,7 @@ class Runtime:
         ChatTemplateError for a conversation that the folder's template does not take.
         """
         text, how = self.text, sampling or Sampling()
-        ids = [text.encode(prompt) if isinstance(prompt, str) else text.encode_chat(prompt)]
+        ids = [text.ids(prompt)]
         beside = self.form == "encoder_decoder"
         steps = self.generate(
             None if beside else ids,
@@ -228,8 +228,8 @@ class Runtime:
             return prompts
         if source is None:
             raise UsageError("there are no prompts to continue")
-        if start is None and self.has_text:
-            start = self.text.decoder_start_id
+        if start is None:
+            start = self.text.decoder_start_id if self.has_text else start_id(self.folder.path)
         if start is None:
             raise UsageError(
                 "nothing says which token the decoder starts from",

@@ -26,10 +26,31 @@ from .generation import Ended, Step
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
-def _demand_tokens(path: Path, key: str, given: Any) -> None:
-    """Raises TextError for what is read as tokens and is none: an end that never comes is a fault that nobody sees."""
-    if given is not None and not all(type(i) is int and i >= 0 for i in listed(given)):
-        raise TextError(f"{path}: `{key}` is {json.dumps(given)}, which is no token id", "write 2, or [2, 3]")
+def _generation_tokens(folder: Path) -> dict[str, Any]:
+    """The token ids that `generation_config.json` says. Raises TextError for what is none: an end that never comes is a fault
+    that nobody sees.
+    """
+    said = generation_config(folder)
+    for key in ("eos_token_id", "decoder_start_token_id"):
+        given = said.get(key)
+        if given is not None and not all(type(i) is int and i >= 0 for i in listed(given)):
+            raise TextError(
+                f"{folder / 'generation_config.json'}: `{key}` is {json.dumps(given)}, which is no token id",
+                "write 2, or [2, 3]",
+            )
+    return {key: given for key, given in said.items() if key.endswith("token_id")}
+
+
+def end_ids(folder: Path) -> tuple[int, ...]:
+    """Tokens that end an answer in a folder without a tokenizer. Raises TextError as `Text.load` does."""
+    said = _generation_tokens(folder).get("eos_token_id")
+    return () if said is None else tuple(listed(said))
+
+
+def start_id(folder: Path) -> int | None:
+    """What an encoder-decoder's answer starts from in a folder without a tokenizer. Raises TextError as `Text.load` does."""
+    said: int | None = _generation_tokens(folder).get("decoder_start_token_id")
+    return said
 
 
 def _template(path: Path) -> str | None:
@@ -69,11 +90,7 @@ class Text:
             raise TextError(
                 f"{folder} has no tokenizer.json", "give token ids, or put the model's tokenizer.json there"
             )
-        config = tokenizer_config(folder)
-        said = generation_config(folder)
-        for key in ("eos_token_id", "decoder_start_token_id"):
-            _demand_tokens(folder / "generation_config.json", key, said.get(key))
-        config |= {k: v for k, v in said.items() if k.endswith("token_id")}
+        config = tokenizer_config(folder) | _generation_tokens(folder)
         return cls(_tokenizer(folder / "tokenizer.json"), config, _template(folder / "chat_template.jinja"))
 
     # ---- special tokens
@@ -127,6 +144,10 @@ class Text:
             )
         tokens = {k: token_text(v) for k, v in self.config.items() if k.endswith("_token")}
         return ChatTemplate(source, {k: v for k, v in tokens.items() if v is not None})
+
+    def ids(self, prompt: str | Sequence[Message]) -> list[int]:
+        """A prompt or a conversation -> what a model reads. Raises ChatTemplateError as `encode_chat`."""
+        return self.encode(prompt) if isinstance(prompt, str) else self.encode_chat(prompt)
 
     def encode_chat(self, messages: Sequence[Message]) -> list[int]:
         """A conversation -> the ids of its template, ready for the assistant's answer."""

@@ -52,8 +52,17 @@ class Cache(Protocol):
         ...
 
 
-class _Bytes:
+class _Slots:
+    """What both kinds say of the slots that they hold, by path."""
+
     slots: dict[str, Tensor]
+    #: Those that hold a source.
+    _kept: set[str]
+
+    @property
+    def filled(self) -> bool:
+        """Does it hold the keys and values of a source already?"""
+        return bool(self._kept)
 
     @property
     def nbytes(self) -> int:
@@ -61,20 +70,16 @@ class _Bytes:
         return sum(x.numel() * x.element_size() for x in self.slots.values())
 
 
-class GrowingCache(_Bytes):
+class GrowingCache(_Slots):
     """Concatenates: as large as what it holds. Gradients flow through it."""
 
     def __init__(self) -> None:
-        self.slots: dict[str, Tensor] = {}
+        self.slots = {}
         self.length = 0
         self.mask: Tensor | None = None
         self.source_mask: Tensor | None = None
-        self._kept: set[str] = set()
+        self._kept = set()
         self._places: Places | None = None
-
-    @property
-    def filled(self) -> bool:
-        return bool(self._kept)
 
     def begin(self, ids: Tensor, mask: Tensor | None) -> Places:
         b, t = ids.shape
@@ -88,7 +93,7 @@ class GrowingCache(_Bytes):
         if old is not None and rows is not None:  # the first new token sees rows - 1 before it
             old = old[:, :, max(old.shape[2] - rows + 1, 0) :]
         new = x if old is None else torch.cat((old, x), 2)
-        # A slice would keep the whole storage alive.
+        # a slice would keep the whole storage alive
         self.slots[at.path] = new if rows is None or new.shape[2] <= rows else new[:, :, -rows:].clone()
         return new
 
@@ -110,7 +115,7 @@ class GrowingCache(_Bytes):
         self._places = None
 
 
-class StaticCache(_Bytes):
+class StaticCache(_Slots):
     """Allocated once and written in place: no shape depends on how far a request is, so that decoding compiles once.
 
     Holds `capacity` columns of `batch` rows (and keys and values of `source` tokens); a slot that needs fewer rows is a
@@ -127,7 +132,7 @@ class StaticCache(_Bytes):
         source: int = 0,
     ) -> None:
         self.batch, self.capacity, self.source = batch, capacity, source
-        self.slots: dict[str, Tensor] = {}
+        self.slots = {}
         for path, op, _ in walk(model):
             for name, slot in op.state().items():
                 rows = source if slot.stream == "source" else self._rows(slot)
@@ -145,12 +150,8 @@ class StaticCache(_Bytes):
         self.length.zero_()
         self.mask.zero_()
         self.empty, self.padded, self.source_mask = True, False, None
-        self._kept: set[str] = set()
+        self._kept = set()
         self._places: Places | None = None
-
-    @property
-    def filled(self) -> bool:
-        return bool(self._kept)
 
     def begin(self, ids: Tensor, mask: Tensor | None) -> Places:
         b, t = ids.shape

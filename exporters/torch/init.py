@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from archspec.exporters.weights.fresh import Fresh, Init
+from archspec.exporters.fresh import Fresh, Init
 from archspec.language.model import NormalInit
 from archspec.ops.model import Model
 
 if TYPE_CHECKING:
     from .module import Transformer
 
-__all__ = ["Init", "initialise"]
 #: Elements that are drawn at a time.
 CHUNK = 1 << 22
 

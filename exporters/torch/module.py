@@ -29,7 +29,7 @@ from .tables import constant_tables
 from .words import TorchRun
 
 if TYPE_CHECKING:
-    from .init import Init
+    from archspec.exporters.fresh import Init
 
 DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "float64")}
 
@@ -73,7 +73,7 @@ class Module(_Scope):
 
     def forward(self, t: TorchRun, *xs: Any) -> Any:
         """The operation's body, in the run `t`."""
-        return self.op.forward(t, self, *xs)  # type: ignore[attr-defined]
+        return self.op.forward(t, self, *xs)
 
 
 class Transformer(_Scope):

@@ -39,11 +39,12 @@ def constants(kind: Kind) -> Tensor:
             return torch.tensor(kind.slopes(), dtype=torch.float64, device="cpu")
         case Buckets():
             return torch.tensor(kind.of_distance(), device="cpu")
-    rows: list[float] | list[list[float]] = kind.frequencies()
-    if isinstance(kind, Rope) and isinstance(kind.scaling, Dynamic):
-        rows = [kind.frequencies(), kind.scaling.exponents(kind.dim)]
-    if isinstance(kind, Rope) and isinstance(kind.scaling, LongRope):
-        rows = [kind.frequencies(), kind.scaling.longer(kind.theta, kind.dim)]
+        case Rope(scaling=Dynamic() as scaling):
+            rows: list[float] | list[list[float]] = [kind.frequencies(), scaling.exponents(kind.dim)]
+        case Rope(scaling=LongRope() as scaling):
+            rows = [kind.frequencies(), scaling.longer(kind.theta, kind.dim)]
+        case _:
+            rows = kind.frequencies()
     return torch.tensor(rows, dtype=torch.float64, device="cpu")
 
 

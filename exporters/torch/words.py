@@ -225,7 +225,7 @@ class TorchRun:
             return spelt_out(q, k, v, see, scores, sinks, p)
         return F.scaled_dot_product_attention(q, k, v, see, p, causal, scale=scores.scale, enable_gqa=grouped)
 
-    def seen(self, mask: Mask, explicit: bool = False) -> tuple[Tensor | None, bool]:
+    def seen(self, mask: Mask, explicit: bool) -> tuple[Tensor | None, bool]:
         """Who sees whom, B 1 T S, or None for everyone; and, unless `explicit`, whether it is "causal, T = S" instead."""
         return self.made((mask, explicit), None, lambda: self._see(mask, explicit))
 
@@ -238,8 +238,8 @@ class TorchRun:
     def _sides(self, mask: Mask) -> tuple[Tensor, Tensor]:
         """B T, B S: where queries and keys stand."""
         places = self.places[mask.keys]
-        kept = self.cache is not None and mask.keys == "tokens"
-        columns = self.cache.columns(mask.rows) if self.cache is not None and kept else places.columns
+        cache = self.cache if mask.keys == "tokens" else None
+        columns = places.columns if cache is None else cache.columns(mask.rows)
         return places.queries(), places.keys(columns)
 
     def biased(self, scores: Scores, table: nn.Embedding | None, dtype: torch.dtype) -> Tensor:

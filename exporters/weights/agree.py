@@ -18,7 +18,7 @@ from .faults import in_runs
 from .maps import Family
 
 if TYPE_CHECKING:
-    from .source import Weights
+    from .source import Checkpoint
 
 #: What a run of the model does not depend on.
 NO_FUNCTION = ("name", "dtype", "dropout")
@@ -29,7 +29,7 @@ SILENT = ("sublayers", "f")
 
 
 def disagreements(
-    family: Family, model: Model, source: Weights, context_length: int | None
+    family: Family, model: Model, source: Checkpoint, context_length: int | None
 ) -> tuple[list[str], tuple[str, ...]]:
     """Sentences about everything in which the checkpoint's config or metadata and the model differ; and the keys left unread."""
     if family.read is None or not source.metadata:
@@ -59,7 +59,7 @@ def must_say(family: Family, config: Mapping[str, Any], model: Model) -> None:
         raise WeightsError("\n  ".join([f"{model.name} is not of the {family.name} form:", *lines]))
 
 
-def _origin(source: Weights) -> str:
+def _origin(source: Checkpoint) -> str:
     return "the file's metadata" if "gguf" in source.formats else "config.json"
 
 

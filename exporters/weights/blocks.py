@@ -139,9 +139,9 @@ def rmsnorm(c: Ledger, eps: float = 1e-6, weight: str = "w") -> Block:
     return {"kind": "rmsnorm", "eps": float(c.get(RMS_EPS, eps)), "weight": weight}
 
 
-def layernorm(c: Ledger, eps: float = 1e-5, bias: bool = True, weight: str = "w") -> Block:
+def layernorm(c: Ledger, eps: float = 1e-5, bias: bool = True) -> Block:
     """The config's LayerNorm; `eps` is the family's default."""
-    return {"kind": "layernorm", "eps": float(c.get(LAYER_EPS, eps)), "bias": bias, "weight": weight}
+    return {"kind": "layernorm", "eps": float(c.get(LAYER_EPS, eps)), "bias": bias}
 
 
 # ----------------------------------------------------------------------------------------------------------- attention
@@ -149,17 +149,17 @@ def layernorm(c: Ledger, eps: float = 1e-5, bias: bool = True, weight: str = "w"
 
 def grouped(c: Ledger, kv_heads: int | None = None, head_dim: int | None = None) -> Block:
     """heads, kv_heads and head_dim. The arguments are the family's defaults: as many as heads, and d_model / heads."""
-    heads, width = c.whole(HEADS), c.whole(WIDTH)
-    kv, channels = c.whole(KV_HEADS, kv_heads or heads), c.whole("head_dim", head_dim or width // heads)
+    heads, each = c.whole(HEADS), channels(c, head_dim)
+    kv = c.whole(KV_HEADS, kv_heads or heads)
     return {
         "heads": heads,
         "kv_heads": kv if kv != heads else None,
-        "head_dim": channels if channels * heads != width else None,
+        "head_dim": each if each * heads != c.whole(WIDTH) else None,
     }
 
 
 def channels(c: Ledger, head_dim: int | None = None) -> int:
-    """Channels of a head."""
+    """Channels of a head; `head_dim` is the family's default, without one d_model / heads."""
     return c.whole("head_dim", head_dim or c.whole(WIDTH) // c.whole(HEADS))
 
 
@@ -208,10 +208,10 @@ def gated(c: Ledger, width: str = INNER, act: str = "silu", bias: bool = False, 
     return {"kind": "gated", "width": c.whole(width), "activation": activation(c.get(key, act)), "bias": bias}
 
 
-def mlp(c: Ledger, width: str = INNER, act: str = "gelu", bias: bool = True, key: str = ACTIVATION) -> Block:
-    """A plain ffn, four times the model's width where the config does not say; otherwise as `gated`."""
-    hidden = c.whole(width, 4 * c.whole(WIDTH))
-    return {"kind": "mlp", "width": hidden, "activation": activation(c.get(key, act)), "bias": bias}
+def mlp(c: Ledger, act: str, bias: bool = True) -> Block:
+    """A plain ffn, four times the model's width where the config does not say; `act` is the family's default."""
+    hidden = c.whole(INNER, 4 * c.whole(WIDTH))
+    return {"kind": "mlp", "width": hidden, "activation": activation(c.get(ACTIVATION, act)), "bias": bias}
 
 
 def moe(
@@ -219,7 +219,6 @@ def moe(
     expert: Block,
     router: Block,
     shared: int | None = None,
-    gate: str | None = None,
     top_k: int | None = None,
 ) -> Block:
     """A mixture of experts. `shared` is the width of the expert every token takes; top_k: where it is not one for all layers."""
@@ -228,7 +227,7 @@ def moe(
         "experts": c.whole(EXPERTS),
         "top_k": top_k or c.whole(TOP_K),
         "expert": expert,
-        "shared": {"width": shared, "gate": gate} if shared else None,
+        "shared": {"width": shared} if shared else None,
         "router": router,
     }
 
@@ -248,7 +247,7 @@ def expert_groups(c: Ledger, score: str, count: int = 1, keep: int = 1) -> Block
     return {"count": count, "keep": keep, "score": score} if keep < count else None
 
 
-def biased_router(c: Ledger, scale: float, groups: Block | None = None) -> Block:
+def biased_router(c: Ledger, scale: float, groups: Block | None) -> Block:
     """Sigmoid scores, a bias that only selects, weights over their sum and scaled; `scale` is the family's default."""
     return {
         "score": "sigmoid",

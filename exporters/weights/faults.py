@@ -13,7 +13,7 @@ from archspec.ops.model import Model
 from .transforms import Shape
 
 if TYPE_CHECKING:
-    from .source import Weights
+    from .source import Checkpoint
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Faults:
             *(f"the {family} form has no place for {n}" for n in in_runs(self.nameless)),
         ]
 
-    def raise_if_any(self, model: Model, source: Weights, family: str) -> None:
+    def raise_if_any(self, model: Model, source: Checkpoint, family: str) -> None:
         """Raises `WeightsError` with all of them."""
         if self.lines(family):
             remedy = self.remedy(model, source)
@@ -99,7 +99,7 @@ class Faults:
                 self.extra = [n for n in self.extra if n not in beyond]
         return found
 
-    def remedy(self, model: Model, source: Weights) -> str | None:
+    def remedy(self, model: Model, source: Checkpoint) -> str | None:
         """What would most likely put it right."""
         for has, needs, paths in self.misshapen.values():
             rows = {"tokens": "vocab_size", "positions": "context_length"}
@@ -126,7 +126,7 @@ def _figures(line: str) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-def _build_of(source: Weights) -> str:
+def _build_of(source: Checkpoint) -> str:
     """Of which model a folder that `archspec build` wrote is."""
     folder = source.path if source.path.is_dir() else source.path.parent
     spec = folder / "spec.yaml"

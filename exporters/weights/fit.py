@@ -14,7 +14,7 @@ from .agree import disagreements
 from .families import FAMILIES
 from .faults import Faults
 from .maps import Entry, Plan, recognise
-from .source import REAL, Weights
+from .source import REAL, Checkpoint
 
 #: Elements that are compared at a time.
 CHUNK = 1 << 22
@@ -31,7 +31,7 @@ class Fit:
     unread: tuple[str, ...]
 
 
-def fitted(model: Model, source: Weights, context_length: int | None = None) -> Fit:
+def fitted(model: Model, source: Checkpoint, context_length: int | None = None) -> Fit:
     """Hold a checkpoint against a model, all of it.
 
     `context_length` is the spec's, held against the checkpoint's own where positions are not a table.
@@ -52,7 +52,7 @@ def fitted(model: Model, source: Weights, context_length: int | None = None) -> 
     return Fit(found.family.name, tuple(given), unused, buffers, unread)
 
 
-def choose(model: Model, source: Weights) -> Plan:
+def choose(model: Model, source: Checkpoint) -> Plan:
     """The map for a checkpoint: by the names of its tensors, among those that its config allows where there is one."""
     legal = [f for f in FAMILIES if f.format in source.formats]
     kind = source.metadata.get("model_type") or source.metadata.get("general.architecture")
@@ -70,7 +70,7 @@ def choose(model: Model, source: Weights) -> Plan:
     raise WeightsError(f"{source.path}: no name map knows these tensors: {first}, ...")
 
 
-def _available(entry: Entry, found: Plan, model: Model, source: Weights) -> Entry:
+def _available(entry: Entry, found: Plan, model: Model, source: Checkpoint) -> Entry:
     """The entry by the name that the file has: its own, that of a copy, or that of a tensor tied to it."""
     if all(n in source.shapes for n in entry.theirs):
         return entry
@@ -81,7 +81,7 @@ def _available(entry: Entry, found: Plan, model: Model, source: Weights) -> Entr
     return entry
 
 
-def _check_present(entry: Entry, source: Weights, faults: Faults) -> None:
+def _check_present(entry: Entry, source: Checkpoint, faults: Faults) -> None:
     for name, shape in zip(entry.theirs, entry.shapes, strict=True):
         if name not in source.shapes:
             faults.missing[name] = entry.paths
@@ -91,7 +91,7 @@ def _check_present(entry: Entry, source: Weights, faults: Faults) -> None:
             faults.untyped[name] = source.dtypes[name]
 
 
-def _check_copies(found: Plan, model: Model, source: Weights, faults: Faults) -> None:
+def _check_copies(found: Plan, model: Model, source: Checkpoint, faults: Faults) -> None:
     """Every further name of a tensor must hold the same values."""
     by_path = {e.paths: e.theirs for e in found.entries}
     pairs = [(c, e.theirs[0]) for e in found.entries for c in e.copies]
@@ -103,7 +103,7 @@ def _check_copies(found: Plan, model: Model, source: Weights, faults: Faults) ->
             faults.untied.append((name, copy))
 
 
-def _same(source: Weights, a: str, b: str) -> bool:
+def _same(source: Checkpoint, a: str, b: str) -> bool:
     """Are two tensors equal? Some rows at a time: they may be the largest that there are."""
     shape = source.shapes[a]
     if shape != source.shapes[b]:
@@ -115,7 +115,7 @@ def _same(source: Weights, a: str, b: str) -> bool:
     return all(np.array_equal(source.read(a, *span), source.read(b, *span)) for span in spans)
 
 
-def _leftover(found: Plan, model: Model, source: Weights, faults: Faults) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _leftover(found: Plan, model: Model, source: Checkpoint, faults: Faults) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names that the plan does not use: (of other heads, computed); all others are faults."""
     rest = [n for n in source.shapes if n not in found.names]
     buffers = [n for n in rest if found.family.is_buffer(n, found.base)]

@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 
 from archspec.compiler.show import show
 from archspec.errors import UsageError, WeightsError
+from archspec.exporters.files import refusals
 from archspec.exporters.torch.module import Transformer, build
 from archspec.exporters.torch.room import demand
 from archspec.language.model import Spec
@@ -17,11 +18,10 @@ from archspec.ops.model import Model
 
 from .load import LoadReport, read_into
 from .save import CONFIG, SPEC, WEIGHTS, Progress, save, save_hf
-from .source import REAL, Weights, open_weights
+from .source import REAL, Checkpoint, open_weights
 from .special import special_ids
 from .tokenizer import FILES, bring_tokenizer
 
-Layout = Literal["archspec", "hf"]
 Dtype = Literal["float32", "bfloat16", "float16"]
 
 
@@ -32,9 +32,8 @@ class Buildable(Protocol):
     def spec(self) -> Spec: ...
     @property
     def model(self) -> Model: ...
-    @property
-    def weights(self) -> Path | None:
-        """Weights that lie beside the spec."""
+    def checkpoint(self, weights: str | Path | None) -> str | Path | None:
+        """Those weights, or what lies beside the spec."""
         ...
 
 
@@ -56,7 +55,7 @@ def write_folder(
     Raises `UsageError` where `output` is taken, `WeightsError` where weights and spec do not fit.
     """
     _refuse(output, overwrite)
-    found = weights or arch.weights
+    found = arch.checkpoint(weights)
     source = open_weights(found) if found else None
     dtype = dtype or (_precision(source) if source else arch.spec.dtype)
     spec = arch.spec.model_copy(update={"dtype": dtype})
@@ -66,7 +65,7 @@ def write_folder(
     else:
         module, report = loaded(arch.model, source, dtype, spec.context_length)
         lines, family = report.lines(), report.family
-    with _whole(output):
+    with refusals(output), _whole(output):
         if layout == "hf":
             names = save_hf(
                 arch.model,
@@ -96,7 +95,7 @@ def _whole(output: Path) -> Iterator[None]:
 
 
 def loaded(
-    model: Model, source: Weights, dtype: str, context_length: int | None = None
+    model: Model, source: Checkpoint, dtype: str, context_length: int | None = None
 ) -> tuple[Transformer, LoadReport]:
     """The module with a checkpoint's weights, and what was read. Nothing is initialised first."""
     module = build(model, dtype=dtype, device="meta")
@@ -105,14 +104,14 @@ def loaded(
     return module, read_into(model, source, module, context_length)
 
 
-def _precision(source: Weights) -> Dtype:
+def _precision(source: Checkpoint) -> Dtype:
     """The narrowest type that holds every weight of the file as it is (float32 for quantised ones)."""
     stored = {d for d in source.dtypes.values() if REAL.fullmatch(d)}
     exact: dict[str, Dtype] = {"F16": "float16", "BF16": "bfloat16"}
     return exact.get(stored.pop(), "float32") if len(stored) == 1 else "float32"
 
 
-def _tokenizer(source: Weights | None, output: Path) -> tuple[list[str], list[str]]:
+def _tokenizer(source: Checkpoint | None, output: Path) -> tuple[list[str], list[str]]:
     """The tokenizer's files, and a line where there is none to be had: the weights are good without."""
     if source is None:
         return [], []

@@ -26,13 +26,14 @@ def config_text(config: Mapping[str, Any], special: Mapping[str, Any], dtype: st
     return json.dumps({**special, **said, "dtype": dtype}, indent=2, sort_keys=True) + "\n"
 
 
-def form_of(
-    model: Model, context_length: int | None, family: str | None = None, prefer: str | None = None
-) -> tuple[Family, dict[str, Any]]:
-    """The family whose form the model has, and its config. Raises `WeightsError` where there is none, saying why."""
+def form_of(model: Model, context_length: int | None, prefer: str | None) -> tuple[Family, dict[str, Any]]:
+    """The first family whose form the model has, `prefer` before all, and the model's config.json in it.
+
+    Raises `WeightsError` where there is none, saying why.
+    """
     reasons: list[str] = []
     for form in sorted(FAMILIES, key=lambda f: f.name != prefer):
-        if form.write is None or family not in (None, form.name):
+        if form.write is None:
             continue
         try:
             config = form.write(model, context_length)
@@ -44,9 +45,6 @@ def form_of(
             reasons.append(f"the {form.name} form has no place for {', '.join(nameless)}")
             continue
         return form, config
-    known = ", ".join(f.name for f in FAMILIES if f.write)
-    if not reasons:
-        raise WeightsError(f"there is no family `{family}`.", f"known: {known}")
     # those that say the model but for a few figures come first, those with the fewest before
     nearest = sorted(reasons, key=lambda reason: (not reason.startswith(model.name), reason.count("\n")))[:3]
     raise WeightsError("\n".join([_unwritten(model, prefer), *nearest]))

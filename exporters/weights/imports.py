@@ -15,7 +15,7 @@ from archspec.errors import UsageError, WeightsError
 
 from .config import Ledger, shown
 from .families import FAMILIES
-from .maps import Family
+from .maps import Family, Format
 from .source import open_weights, read_json
 from .unsaid import UNSAID
 
@@ -58,7 +58,7 @@ def spec_of(path: str | Path, allow_ignored: Collection[str] = ()) -> str:
     return text
 
 
-def family_of(values: Mapping[str, Any], form: str, path: Path) -> Family:
+def family_of(values: Mapping[str, Any], form: Format, path: Path) -> Family:
     """The family that a config names."""
     kind = values.get("model_type") or values.get("general.architecture")
     readable = [f for f in FAMILIES if f.format == form and f.read]
@@ -74,7 +74,7 @@ def family_of(values: Mapping[str, Any], form: str, path: Path) -> Family:
     raise WeightsError(f"{path}: there is no family for `{kind}`.", f"{near}docs/families.md lists those there are")
 
 
-def _opened(path: Path) -> tuple[Mapping[str, Any], Collection[str], str]:
+def _opened(path: Path) -> tuple[Mapping[str, Any], Collection[str], Format]:
     """(config or metadata, names of tensors where they are known, format)"""
     if path.suffix == ".gguf":
         weights = open_weights(path)

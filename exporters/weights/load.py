@@ -13,7 +13,7 @@ from archspec.exporters.units import many
 from archspec.ops.model import Model
 
 from .fit import fitted
-from .source import Weights
+from .source import Checkpoint
 from .transforms import read_back
 
 
@@ -45,7 +45,7 @@ class LoadReport:
         return out
 
 
-def read_into(model: Model, source: Weights, module: nn.Module, context_length: int | None = None) -> LoadReport:
+def read_into(model: Model, source: Checkpoint, module: nn.Module, context_length: int | None = None) -> LoadReport:
     """Copy a checkpoint's weights into the module that was built from `model`. Raises as `fitted` does; it is untouched then."""
     fit = fitted(model, source, context_length)
     targets = module.state_dict()

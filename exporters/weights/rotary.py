@@ -59,8 +59,11 @@ def rope_parameters(c: Ledger, layer_type: str | None = None, default: Mapping[s
     return p.part(layer_type)
 
 
-def rope_scaling(c: Ledger, p: Ledger, share: float = 1.0) -> Block | None:
-    """The scaling that these rope parameters describe. Raises `WeightsError` for a kind that the language does not have."""
+def rope_scaling(c: Ledger, p: Ledger, share: float) -> Block | None:
+    """The scaling that these rope parameters describe, where this share of a head turns.
+
+    Raises `WeightsError` for a kind that the language does not have.
+    """
     kind = p.get("rope_type|type", "default")
     if kind == "default":
         return None
@@ -155,9 +158,7 @@ _SCALINGS: dict[str, Callable[[Ledger, Ledger, float], Block]] = {
 def latent(
     c: Ledger,
     *,
-    theta: float = 10000.0,
     interleaved: bool = True,
-    layer_type: str | None = None,
     default: Mapping[str, Any] | None = None,
     v_head_dim: int | None = None,
 ) -> Block:
@@ -168,9 +169,9 @@ def latent(
     """
     nope, turning = c.whole("qk_nope_head_dim"), c.whole("qk_rope_head_dim")
     c.ignore("qk_head_dim", "head_dim", "num_key_value_heads")
-    p = rope_parameters(c, layer_type, default)
+    p = rope_parameters(c, default=default)
     whole = turning if p.get("partial_rotary_factor", 1.0) == 1.0 else nope + turning
-    position = rope(c, layer_type, theta=theta, interleaved=interleaved, head_dim=whole, default=default)
+    position = rope(c, interleaved=interleaved, head_dim=whole, default=default)
     scaling, all_dim = position["scaling"], p.get("mscale_all_dim")
     if position["dim"] == turning:
         position["dim"] = None

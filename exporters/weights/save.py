@@ -44,18 +44,17 @@ def save_hf(
     module: nn.Module,
     folder: Path,
     context_length: int | None = None,
-    family: str | None = None,
     progress: Progress | None = None,
     prefer: str | None = None,
     special: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """Write a checkpoint that transformers loads: config.json, and the tensors under the family's names.
 
-    family: the family's name; by default the first whose form the model has, `prefer` before all. special: what the config
-    says beside the model, `eos_token_id` and the like. Returns the files' names.
+    The family is the first whose form the model has, `prefer` (by name) before all. special: what the config says beside the
+    model, `eos_token_id` and the like. Returns the files' names.
     Raises `WeightsError` where no family has the model's form, saying what stands in the way.
     """
-    form, config = form_of(model, context_length, family, prefer)
+    form, config = form_of(model, context_length, prefer)
     bare = isinstance(model.head, NoHead | PoolerHead)  # the body alone: its names have no prefix
     laid = plan(form, model, () if bare else None)
     tensors = module.state_dict()

@@ -30,7 +30,7 @@ TYPES: dict[str, type[np.generic]] = {
 PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
 
-class Weights(Protocol):
+class Checkpoint(Protocol):
     """Named tensors that are read one by one."""
 
     @property
@@ -101,7 +101,7 @@ def _cut(file: Path, name: str) -> WeightsError:
     return WeightsError(f"{file}: {name} is not all there any more.", "was it changed meanwhile?")
 
 
-def open_weights(path: str | Path) -> Weights:
+def open_weights(path: str | Path) -> Checkpoint:
     """Open a .safetensors file, a folder (of a checkpoint, or one that `archspec build` wrote) or a .gguf file.
 
     Raises `UsageError` where there is nothing to read, `WeightsError` where a file is damaged.
@@ -125,7 +125,7 @@ def open_weights(path: str | Path) -> Weights:
     raise UsageError(f"{path.name} is not a weights file.", "weights are .safetensors or .gguf")
 
 
-def _open_folder(folder: Path) -> Weights:
+def _open_folder(folder: Path) -> Checkpoint:
     if (folder / INDEX).exists():
         return Safetensors(folder, _shards(folder / INDEX), _config(folder))
     found = sorted(folder.glob("*.safetensors"))

@@ -11,28 +11,28 @@ import numpy as np
 from archspec.exporters.rows import matrix_rows
 
 from .maps import Entry
-from .source import Weights
+from .source import Checkpoint
 from .transforms import Array, Unstack, read_back
 
 if TYPE_CHECKING:
     from .fit import Fit
 
 
-class Checkpoint:
+class Fitted:
     """The stored tensors of a model by path, in float32, of a checkpoint that was found to fit it.
 
     Rows of a tensor that is stored as it is, or an expert at a time, are read alone. What has to be taken apart (q, k and v in
     one) is read whole, and kept until something else is asked for.
     """
 
-    def __init__(self, source: Weights, fit: Fit) -> None:
+    def __init__(self, source: Checkpoint, fit: Fit) -> None:
         self.__setstate__((source, {path: e for e in fit.entries for path in e.paths}))
 
-    def __getstate__(self) -> tuple[Weights, dict[str, Entry]]:
+    def __getstate__(self) -> tuple[Checkpoint, dict[str, Entry]]:
         """What another process needs to read the same."""
         return self.source, self.entries
 
-    def __setstate__(self, state: tuple[Weights, dict[str, Entry]]) -> None:
+    def __setstate__(self, state: tuple[Checkpoint, dict[str, Entry]]) -> None:
         self.source, self.entries = state
         self._lock = Lock()
         self._held: tuple[Entry | None, Sequence[Array]] = None, ()

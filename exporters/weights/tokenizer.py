@@ -11,7 +11,7 @@ from typing import Any
 from archspec.errors import WeightsError
 from archspec.exporters.files import write_text
 
-from .source import Weights
+from .source import Checkpoint
 
 #: What belongs to a tokenizer in a checkpoint's folder.
 FILES = (
@@ -61,7 +61,7 @@ SPECIAL = {
 }
 
 
-def bring_tokenizer(source: Weights, folder: Path) -> list[str]:
+def bring_tokenizer(source: Checkpoint, folder: Path) -> list[str]:
     """Put the tokenizer that comes with the weights into `folder`; returns the names of the files.
 
     Raises `WeightsError` for a vocabulary inside GGUF that is of no known kind.
@@ -77,7 +77,7 @@ def bring_tokenizer(source: Weights, folder: Path) -> list[str]:
 
 def write_tokenizer(metadata: Mapping[str, Any], folder: Path) -> list[str]:
     """tokenizer.json, tokenizer_config.json and special_tokens_map.json from GGUF metadata."""
-    special = special_tokens(metadata)
+    special = _special(metadata)
     config: Json = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "clean_up_tokenization_spaces": False,
@@ -109,7 +109,7 @@ def tokenizer_json(metadata: Mapping[str, Any]) -> Json:
     if pre not in KINDS:
         remedy = f"known: {', '.join(KINDS)}; or put the model's own tokenizer.json into the folder"
         raise WeightsError(f"The file's tokenizer splits text in the way `{pre}`, which is not known.", remedy)
-    kind = dict(KINDS[pre])
+    pieces = KINDS[pre]
     tokens: list[str] = metadata["tokenizer.ggml.tokens"]
     types: list[int] = metadata.get("tokenizer.ggml.token_type") or [1] * len(tokens)
     return {
@@ -121,8 +121,8 @@ def tokenizer_json(metadata: Mapping[str, Any]) -> Json:
             for i, (token, kind) in enumerate(zip(tokens, types, strict=True))
             if kind in (CONTROL, USER_DEFINED)
         ],
-        "normalizer": kind.get("normalizer"),
-        "pre_tokenizer": kind["pre_tokenizer"],
+        "normalizer": pieces.get("normalizer"),
+        "pre_tokenizer": pieces["pre_tokenizer"],
         "post_processor": _around(metadata, tokens),
         "decoder": _bytes(True),
         "model": {
@@ -133,14 +133,14 @@ def tokenizer_json(metadata: Mapping[str, Any]) -> Json:
             "end_of_word_suffix": None,
             "fuse_unk": False,
             "byte_fallback": False,
-            "ignore_merges": kind.get("ignore_merges", False),
+            "ignore_merges": pieces.get("ignore_merges", False),
             "vocab": {token: i for i, token in enumerate(tokens)},
             "merges": [merge.split(" ", 1) for merge in metadata["tokenizer.ggml.merges"]],
         },
     }
 
 
-def special_tokens(metadata: Mapping[str, Any]) -> dict[str, str]:
+def _special(metadata: Mapping[str, Any]) -> dict[str, str]:
     """`bos_token` and the like -> the token."""
     ids = {name: metadata.get(f"tokenizer.ggml.{key}") for name, key in SPECIAL.items()}
     tokens = metadata["tokenizer.ggml.tokens"]
@@ -154,7 +154,10 @@ def _added(i: int, token: str, special: bool) -> Json:
 
 def _around(metadata: Mapping[str, Any], tokens: list[str]) -> Json | None:
     """What is put before and after every text."""
-    piece = lambda token: {"SpecialToken": {"id": token, "type_id": 0}}  # noqa: E731
+
+    def piece(token: str) -> Json:
+        return {"SpecialToken": {"id": token, "type_id": 0}}
+
     ends = []
     for flag, key in (("add_bos_token", "bos_token_id"), ("add_eos_token", "eos_token_id")):
         i = metadata.get(f"tokenizer.ggml.{key}") if metadata.get(f"tokenizer.ggml.{flag}") else None

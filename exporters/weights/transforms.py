@@ -126,23 +126,6 @@ class Flatten:
 
 
 @dataclass(frozen=True)
-class Pad:
-    """Theirs has rows past ours that no run of the model reads; written, they are zero."""
-
-    rows: int
-    axis: int = 0
-
-    def write(self, ours: Sequence[Array], op: Op) -> Sequence[Array]:
-        return [_joined([x, *blank([self._extra(x.shape)], x.dtype)], self.axis) for x in ours]
-
-    def read(self, theirs: Sequence[Array], shapes: Sequence[Shape], op: Op) -> Sequence[Array]:
-        return [_parted(x, [shape[self.axis]], self.axis)[0] for x, shape in zip(theirs, shapes, strict=True)]
-
-    def _extra(self, shape: Shape) -> Shape:
-        return tuple(self.rows if i == self.axis else n for i, n in enumerate(shape))
-
-
-@dataclass(frozen=True)
 class Shift:
     """Theirs is ours plus a constant: a weight of `1+w` that is stored as 1 + w."""
 

@@ -97,7 +97,7 @@ def config(model: Model, kind: str, architecture: str, head: str, values: Config
         "model_type": kind,
         "architectures": [architecture + ("Model" if bare else head)],
         "vocab_size": model.main[1].embedding.vocab,
-        "tie_word_embeddings": model.head.tied if isinstance(model.head, LmHead) else bare and kind == "bert",
+        "tie_word_embeddings": isinstance(model.head, LmHead) and model.head.tied,
         **values,
     }
 

@@ -17,13 +17,13 @@ import onnx_ir as ir
 from archspec.ops.rotary import Dynamic, LongRope
 from archspec.ops.words import Rope
 
-from ..graph import Array, Builder
+from ..graph import Array, Builder, without_tail
 from ..heads import Heads
 from ..words import Attended, OnnxRun
 from .fusion import Fusion
 
 #: The kernel wants heads of whole vector registers; with a rotation inside, of two.
-WIDTH, TURNED_WIDTH = 8, 16
+WIDTH, ROTATED_WIDTH = 8, 16
 INT32 = ir.DataType.INT32.value
 
 
@@ -91,6 +91,7 @@ def _fuse(run: OnnxRun, a: Attended) -> None:
     assert a.cache is not None
     assert isinstance(a.q, Heads)
     assert isinstance(a.k, Heads)
+    assert isinstance(a.v, Heads)
     assert isinstance(a.y, Heads)
     g, node = run.g, a.y.packed.producer()
     assert node is not None
@@ -108,12 +109,10 @@ def _fuse(run: OnnxRun, a: Attended) -> None:
         given = (a.q, a.k, a.v)
         if rope:
             options |= {"do_rotary": 1, "rotary_interleaved": int(rope.interleaved)}
-            given = (run.turned[a.q][0], run.turned[a.k][0], a.v)
+            given = (run.rotated[a.q][0], run.rotated[a.k][0], a.v)
             tables = _tables(run, rope)
         sinks = None if a.sinks is None else run.vector(a.sinks.path, (a.q.heads,))
-        extra = [*(tables or (None, None)), None, None, sinks]
-        while extra and extra[-1] is None:
-            extra.pop()
+        extra = without_tail([*(tables or (None, None)), None, None, sinks])
         ins = [*_projections(g, given), *past, *_lengths(run), *extra]
         y, *present = g.nodes("com.microsoft.GroupQueryAttention", 3, *ins, **options)
     y.metadata_props["archspec.attention"] = "grouped query"
@@ -125,7 +124,7 @@ def _fuse(run: OnnxRun, a: Attended) -> None:
             port.shape = ir.Shape(["batch", slot.slot.heads, dim, slot.slot.width])
 
 
-def _projections(g: Builder, given: Sequence[Any]) -> list[ir.Value | None]:
+def _projections(g: Builder, given: Sequence[Heads]) -> list[ir.Value | None]:
     """Queries, keys and values; the product that all three are split from, where there is one."""
     values = [g.now(x.packed) for x in given]
     node = values[0].producer()
@@ -136,13 +135,13 @@ def _projections(g: Builder, given: Sequence[Any]) -> list[ir.Value | None]:
 
 def _rotation(run: OnnxRun, a: Attended) -> Rope | None:
     """The one rotation of queries and keys, if the kernel can do it: angles that hang on nothing but the position."""
-    both = [run.turned.get(x) for x in (a.q, a.k)]
-    ropes = {turned[1] for turned in both if turned}
+    both = [run.rotated.get(x) for x in (a.q, a.k)]
+    ropes = {rotated[1] for rotated in both if rotated}
     if None in both or len(ropes) > 1 or run.context is None:
         return None
     (rope,) = ropes
     assert a.cache is not None
-    fits = a.cache[0].slot.width % TURNED_WIDTH == 0 and rope.dim % TURNED_WIDTH == 0
+    fits = a.cache[0].slot.width % ROTATED_WIDTH == 0 and rope.dim % ROTATED_WIDTH == 0
     return rope if fits and not isinstance(rope.scaling, Dynamic | LongRope) else None
 
 

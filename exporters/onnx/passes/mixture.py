@@ -18,7 +18,7 @@ import onnx_ir as ir
 from archspec.ops.ffn import Gated, Mlp
 from archspec.ops.moe import Moe
 
-from ..graph import Array
+from ..graph import Array, without_tail
 from ..weights import Reader, Reading, whole
 from ..words import OnnxRun
 from .fusion import Fusion
@@ -51,12 +51,12 @@ def mixed(run: OnnxRun, moe: Moe, at: str, x: ir.Value, weights: ir.Value, chose
     """B T D, B T k, B T k -> B T D by the kernel, of the mixture at a path (with a dot at its end) that is not `unfit`."""
     if moe.weigh_input:  # of the one expert of a token: its result is not weighted
         x, weights = run.g.op("Mul", x, weights), run.g.op("Expand", run.g.number([1.0]), run.g.op("Shape", weights))
-    kernel = _in_blocks if all(_small(run, moe, at)) else _in_floats
+    kernel = _in_blocks if all(_quantised(run, moe, at)) else _in_floats
     return kernel(run, moe, at, x, weights, chosen)
 
 
 def kernel_of(run: OnnxRun, moe: Moe, at: str) -> str:
-    return "QMoE" if all(_small(run, moe, at)) else "MoE"
+    return "QMoE" if all(_quantised(run, moe, at)) else "MoE"
 
 
 def unfit(run: OnnxRun, moe: Moe, at: str) -> str | None:
@@ -69,12 +69,12 @@ def unfit(run: OnnxRun, moe: Moe, at: str) -> str | None:
         return "a clamp of the activated gate"
     if _equation(moe.expert) is None:
         return f"experts with {moe.expert.activation}"
-    small = _small(run, moe, at)
-    if any(small) != all(small):
+    quantised = _quantised(run, moe, at)
+    if any(quantised) != all(quantised):
         return "experts in blocks in part"
-    if any(small) and run.g.half and (reason := _without_cuda(run, moe.expert)):
+    if any(quantised) and run.g.half and (reason := _without_cuda(run, moe.expert)):
         return reason
-    return f"fewer than {MANY} experts" if moe.experts < MANY and not run.g.half and not any(small) else None
+    return f"fewer than {MANY} experts" if moe.experts < MANY and not run.g.half and not any(quantised) else None
 
 
 def _without_cuda(run: OnnxRun, expert: Mlp | Gated) -> str | None:
@@ -88,15 +88,10 @@ def _without_cuda(run: OnnxRun, expert: Mlp | Gated) -> str | None:
     return None
 
 
-def _small(run: OnnxRun, moe: Moe, at: str) -> list[bool]:
+def _quantised(run: OnnxRun, moe: Moe, at: str) -> list[bool]:
     """Of each of an expert's matrices: is it in blocks?"""
     names = ("gate", "up", "down") if isinstance(moe.expert, Gated) else ("up", "down")
-    return [_stored(run, f"{at}expert.{name}.weight") in run.storage.small for name in names]
-
-
-def _stored(run: OnnxRun, path: str) -> str:
-    """The tensor that this one is, where layers share theirs."""
-    return run.ties.get(path, path)
+    return [run.stored_path(f"{at}expert.{name}.weight") in run.storage.quantised for name in names]
 
 
 def _equation(expert: Mlp | Gated) -> dict[str, Any] | None:
@@ -144,9 +139,7 @@ def _in_blocks(run: OnnxRun, moe: Moe, at: str, x: ir.Value, weights: ir.Value, 
     ]
     zeros = [None if blocks.symmetric else row[2] for row in rows]
     shares = None if probs is not None else _spread(run, moe, weights, chosen)
-    ins = [*matrices, None, None, None, *zeros, None, shares]
-    while ins[-1] is None:
-        ins.pop()
+    ins = without_tail([*matrices, None, None, None, *zeros, None, shares])
     y = g.op("com.microsoft.QMoE", x, shares if probs is None else probs, *ins, **options)
     return y if probs is None else _scaled(run, moe, y)
 
@@ -191,7 +184,7 @@ def _sides(run: OnnxRun, moe: Moe, at: str) -> tuple[Side, Side]:
     """What widens and what narrows. A gate and what it opens for are one matrix, whose rows take turns."""
     expert, place = moe.expert, f"{at}expert."
     d, f = expert.width, expert.hidden
-    gate, up, down = (_stored(run, f"{place}{name}.weight") for name in ("gate", "up", "down"))
+    gate, up, down = (run.stored_path(f"{place}{name}.weight") for name in ("gate", "up", "down"))
 
     def bias(name: str, width: int) -> ir.Value | None:
         return run.vector(f"{place}{name}.bias", (moe.experts, width)) if name in expert.bias else None
@@ -202,7 +195,7 @@ def _sides(run: OnnxRun, moe: Moe, at: str) -> tuple[Side, Side]:
     both = down.removesuffix("down.weight") + "gate_up"
 
     def biases() -> Array:
-        paths = {name: _stored(run, f"{place}{name}.bias") for name in ("gate", "up")}
+        paths = {name: run.stored_path(f"{place}{name}.bias") for name in ("gate", "up")}
         given = [
             run.weights(p) if n in expert.bias else np.zeros((moe.experts, f), np.float32) for n, p in paths.items()
         ]
@@ -234,8 +227,8 @@ def _stack(run: OnnxRun, side: Side, experts: int) -> ir.Value:
 
 def _stacks(run: OnnxRun, side: Side, experts: int) -> list[ir.Value]:
     """Codes, scales and zeros (where a block has one), E out … each."""
-    lying = rows_of(run.g, run.matrix(side.name, experts * side.out, side.inp, side.rows, *side.parts))
-    return [_by_expert(run, value, experts) for value in lying]
+    rows = rows_of(run.g, run.matrix(side.name, experts * side.out, side.inp, side.rows, *side.parts))
+    return [_by_expert(run, value, experts) for value in rows]
 
 
 def _by_expert(run: OnnxRun, rows: ir.Value, experts: int) -> ir.Value:

@@ -25,42 +25,42 @@ UINT8 = ir.DataType.UINT8
 
 def fuse_products(run: OnnxRun) -> Fusion | None:
     """Every product with a matrix in blocks."""
-    if not run.small_products:
+    if not run.quantised_products:
         return None
     g, stacks = run.g, dict[tuple[str, ...], dict[str, Matrix]]()
-    for small in run.small_products.values():
-        stacks.setdefault(small.matrix.parts, {})[small.matrix.name] = small.matrix
+    for found in run.quantised_products.values():
+        stacks.setdefault(found.matrix.parts, {})[found.matrix.name] = found.matrix
     for stack in stacks.values():  # the file has them in this order: experts of one stack, which are read together
         for matrix in stack.values():
             rows_of(g, matrix)
-    for y, small in run.small_products.items():
-        node, m = y.producer(), small.matrix
+    for y, found in run.quantised_products.items():
+        node, m = y.producer(), found.matrix
         assert node is not None
         options = {"K": m.inp, "N": m.out, "bits": m.blocks.bits, "block_size": m.blocks.size}
         # ONNX Runtime 1.31 widens products of half precision that stand alone, and then takes integers without their scales
         options["accuracy_level"] = 0 if g.half else INTEGERS
         with g.before(node):
-            fused = g.op("com.microsoft.MatMulNBits", g.now(small.x), *rows_of(g, m), **options)
+            fused = g.op("com.microsoft.MatMulNBits", g.now(found.x), *rows_of(g, m), **options)
         g.swap(y, fused)
-    return Fusion("MatMulNBits", "products with matrices in blocks", len(run.small_products))
+    return Fusion("MatMulNBits", "products with matrices in blocks", len(run.quantised_products))
 
 
 def fuse_lookups(run: OnnxRun) -> Fusion | None:
     """Every look into a table in blocks."""
-    if not run.small_lookups:
+    if not run.quantised_lookups:
         return None
     g = run.g
-    for small in run.small_lookups:
-        node, m = small.y.producer(), small.matrix
+    for found in run.quantised_lookups:
+        node, m = found.y.producer(), found.matrix
         assert node is not None
         codes, scales, *zeros = rows_of(g, m)
         width = m.inp * m.blocks.bits // 8
         table = g.view(codes, f"{codes.name}.rows", UINT8, (m.out, width))
         options = {"bits": m.blocks.bits, "block_size": m.blocks.size, "gather_axis": 0, "quantize_axis": 1}
         with g.before(node):
-            fused = g.op("com.microsoft.GatherBlockQuantized", table, g.now(small.ids), scales, *zeros, **options)
-        g.swap(small.y, fused)
-    return Fusion("GatherBlockQuantized", "tables in blocks", len(run.small_lookups))
+            fused = g.op("com.microsoft.GatherBlockQuantized", table, g.now(found.ids), scales, *zeros, **options)
+        g.swap(found.y, fused)
+    return Fusion("GatherBlockQuantized", "tables in blocks", len(run.quantised_lookups))
 
 
 def rows_of(g: Builder, m: Matrix) -> Sequence[ir.Value]:

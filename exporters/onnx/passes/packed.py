@@ -39,5 +39,5 @@ def _unfit(run: OnnxRun, three: Sequence[Product]) -> str | None:
     """Why these are not packed."""
     if len(three) < len(NAMES) or len({p.x for p in three}) > 1:
         return "keys are made of something else than queries"
-    in_blocks = {p.raw in run.small_products for p in three}
+    in_blocks = {p.raw in run.quantised_products for p in three}
     return "some in blocks, some not" if len(in_blocks) > 1 else None

@@ -12,6 +12,7 @@ from collections.abc import Collection
 
 import onnx_ir as ir
 
+from ..graph import without_tail
 from .fusion import Fusion
 from .run import OrtRun
 
@@ -58,10 +59,7 @@ def _fuse(run: OrtRun, norm: ir.Node, total: ir.Value, biased: Collection[ir.Val
     assert node is not None
     given, bias = _without_bias(biased, *map(g.now, run.sums[total]))
     gamma, *beta = norm.inputs[1:]
-    ends = [*(beta or [None] * (norm.op_type == "LayerNormalization")), bias]
-    while ends and ends[-1] is None:
-        ends.pop()
-    ins = [*given, gamma, *ends]
+    ins = without_tail([*given, gamma, *(beta or [None] * (norm.op_type == "LayerNormalization")), bias])
     epsilon = norm.attributes["epsilon"].as_float()
     with g.before(node):
         y, *unused, both = g.nodes(f"com.microsoft.{KERNELS[norm.op_type]}", 4, *ins, epsilon=epsilon)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from archspec.ops.head import NoHead, PoolerHead
 from archspec.ops.model import Model
 
 from ..blocks import HEADS, LENGTH, WIDTH, Written, dropout, each, layernorm, mlp, said
@@ -49,6 +50,8 @@ def write(model: Model, context_length: int | None) -> Written:
         "hidden_dropout_prob": parts.stack.embedding.dropout,
         "attention_probs_dropout_prob": parts.attention.scores.dropout,
     }
+    if isinstance(model.head, NoHead | PoolerHead):
+        values["tie_word_embeddings"] = True  # as BertConfig says it where it ties nothing
     return config(model, "bert", "Bert", "ForMaskedLM", values)
 
 

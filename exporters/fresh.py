@@ -18,7 +18,7 @@ from archspec.ops.model import Model
 
 Array = np.ndarray[Any, Any]
 Init = NormalInit | XavierInit | FanInInit
-Shape = Literal["normal", "truncated", "uniform"]
+Distribution = Literal["normal", "truncated", "uniform"]
 
 #: A weight is one of so many values, each as likely: finer than bfloat16 and float16 can tell apart, and one look-up to draw.
 STEPS = 1 << 16
@@ -60,7 +60,7 @@ class Fresh:
             values.take(drawn[: len(block)], out=block, mode="clip")
         return out[before:].reshape(shape)
 
-    def _spread(self, stored: Tensor, leaf: Linear | Table) -> tuple[Shape, float]:
+    def _spread(self, stored: Tensor, leaf: Linear | Table) -> tuple[Distribution, float]:
         """A distribution and its scale. A table's width counts as its input: what it is where it is the head as well."""
         into, out = (leaf.inp, leaf.out) if isinstance(leaf, Linear) else (leaf.width, leaf.rows)
         match self.init:
@@ -93,18 +93,18 @@ def _steps() -> Array:
 
 
 @lru_cache(maxsize=64)
-def _values(shape: Shape, scale: float, dtype: np.dtype[Any]) -> Array:
-    return (_unit(shape) * scale).astype(np.float32).astype(dtype)
+def _values(kind: Distribution, scale: float, dtype: np.dtype[Any]) -> Array:
+    return (_unit(kind) * scale).astype(np.float32).astype(dtype)
 
 
 @lru_cache
-def _unit(shape: Shape) -> Array:
+def _unit(kind: Distribution) -> Array:
     """The middles, by probability, of `STEPS` equally likely steps: of N(0, 1), of N(0, 1) within ±2, of U(-1, 1)."""
     half = (np.arange(STEPS // 2) + 0.5) / STEPS  # below the median
-    if shape == "uniform":
+    if kind == "uniform":
         below = 2 * half - 1
     else:
         normal = NormalDist()
-        cut = normal.cdf(-2) if shape == "truncated" else 0.0
+        cut = normal.cdf(-2) if kind == "truncated" else 0.0
         below = np.array([normal.inv_cdf(cut + (1 - 2 * cut) * p) for p in half.tolist()])
     return np.concatenate([below, -below[::-1]])
