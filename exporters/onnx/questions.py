@@ -24,8 +24,8 @@ class Case:
 
 
 #: One text and three; one token and several, after no past, a short and a long one; padding and none. Few calls of few rows, which
-#: are what it costs.
-CASES = (Case(1, (1, 31, 1), False, 5), Case(3, (4, 1, 2), True, 11))
+#: are what it costs; 24 tokens reach past the distances that T5 tells apart one by one.
+CASES = (Case(1, (1, 22, 1), False, 5), Case(3, (4, 1, 2), True, 11))
 
 
 @dataclass(frozen=True)
