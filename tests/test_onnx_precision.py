@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -417,6 +418,22 @@ def test_what_only_the_graph_of_steps_reads_is_compared(
             precision=precision(what, compute=compute), budget=ANY,
         )  # fmt: skip
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("what", ["fp16", "bf16"])
+def test_a_long_table_of_angles_is_rounded_once(what: Name, tmp_path: Path) -> None:
+    """From float64: of 131,072 numbers some would be others by way of float32."""
+    model = tiny("llama", "decoder.attention.head_dim=64", "decoder.attention.position={kind: rope, theta: 1e5}")
+    module = random_module(model)
+    export(
+        model, stored(module), "x: 1\n", tmp_path / "out", target="ort", context_length=4096, precision=precision(what),
+        budget=ANY,
+    )  # fmt: skip
+    proto = onnx.load(tmp_path / "out/model.onnx")
+    held = next(t for t in proto.graph.initializer if t.name == "rotary.0.cos")
+    turns = np.arange(4096)[:, None] * 1e5 ** -(np.arange(0, 64, 2) / 64)
+    dtype = np.float16 if what == "fp16" else ml_dtypes.bfloat16
+    assert np.mean(onnx.numpy_helper.to_array(held) != np.cos(turns).astype(dtype)) < 1e-3
 
 
 @pytest.mark.parametrize(("name", "target"), [("llama", "ort"), ("gpt2", "onnx"), ("seq2seq", "ort"), ("bert", "onnx")])

@@ -58,11 +58,11 @@ def widen(graph: ir.Graph, exact: Exact) -> None:
     """Make a graph compute in float32. Raises VerificationError where it holds another constant than the exact one, rounded."""
     for name, value in graph.initializers.items():
         if value.dtype in HALVES and name in exact:
-            numbers = np.float32(exact[name]())
+            numbers = exact[name]()  # rounded once, from what they were computed in
             assert value.const_value is not None
             if not np.array_equal(value.const_value.numpy(), numbers.astype(value.dtype.numpy())):
                 raise VerificationError(f"The graph's {name} is not what it was made of, rounded.")
-            value.const_value, value.dtype = ir.tensor(numbers, name=name), FLOAT
+            value.const_value, value.dtype = ir.tensor(np.float32(numbers), name=name), FLOAT
         elif value.dtype in HALVES:
             _whole(graph, value)
     for port in (*graph.inputs, *graph.outputs):
