@@ -15,7 +15,7 @@ from archspec.ops.model import Model
 
 from .questions import Answer, questions
 from .sidecar import Progress
-from .weights import Weights
+from .weights import Weights, damaged
 from .words import Part
 
 if TYPE_CHECKING:
@@ -92,6 +92,4 @@ class Comparison:
         """Raises WeightsError for a weight that is infinite or no number: after a failure, since all of them are read."""
         for tensor in self.model.tensors():
             if not np.isfinite(self.weights(tensor.path)).all():
-                raise WeightsError(
-                    f"{tensor.path} holds numbers that are infinite or none.", "these weights are damaged"
-                )
+                raise damaged(tensor.path)

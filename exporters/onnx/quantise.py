@@ -20,7 +20,7 @@ from archspec.compiler.precision import Blocks
 from archspec.errors import WeightsError
 from archspec.exporters.torch.arrays import array_of, tensor_of
 
-from .weights import Array
+from .weights import Array, damaged
 
 #: Weights that are worked on at a time: they stay near a core, and a call of torch costs little beside them.
 PIECE = 1 << 18
@@ -50,7 +50,7 @@ def quantise_rows(
     if not torch.isfinite(scale).all():
         named = " or ".join(names)
         if not torch.isfinite(b).all():
-            raise WeightsError(f"{named} holds numbers that are infinite or none.", "these weights are damaged")
+            raise damaged(named)
         raise WeightsError(
             f"{named} holds numbers that no block of integers stands for: {float(b.abs().max()):.3g}.",
             "say " + " ".join(f"--keep {name.removesuffix('.weight')}" for name in names),

@@ -105,6 +105,11 @@ class Streamed(ir.LazyTensor):
         return ir.PackedTensor(flat, self.dtype, shape=self.shape, name=self.name)
 
 
+def damaged(name: str) -> WeightsError:
+    """What is said of a weight that is infinite or no number."""
+    return WeightsError(f"{name} holds numbers that are infinite or none.", "these weights are damaged")
+
+
 def whole(make: Callable[[], Array]) -> Reader:
     """A small tensor, made anew whenever rows of it are asked for."""
     return lambda start, stop: make()[start:stop]
