@@ -22,7 +22,7 @@ from archspec.exporters.runtime.chat import ChatTemplate, ChatTemplateError, Mes
 from archspec.exporters.runtime.generation import ContextError, Step
 from archspec.exporters.runtime.sampling import Sampling
 from archspec.exporters.runtime.session import Runtime
-from archspec.exporters.runtime.text import Text, TextStream, Written
+from archspec.exporters.runtime.text import Text, TextStream, Written, start_id
 from archspec.exporters.weights.special import TextError
 
 CORPUS = [
@@ -327,6 +327,13 @@ def test_ends_are_heeded_without_a_tokenizer_too(speaking: Runtime, tmp_path: Pa
         (path / "generation_config.json").write_text(wrong)
         with pytest.raises(TextError, match=r"generation_config\.json"):
             next(Runtime.load(path, "cpu").generate([[1, 2, 3]], **asked))
+
+
+def test_an_answer_starts_from_one_token(tmp_path: Path) -> None:
+    assert start_id(tmp_path) is None
+    for said, start in ((9, 9), ([9], None)):
+        (tmp_path / "generation_config.json").write_text(json.dumps({"decoder_start_token_id": said}))
+        assert start_id(tmp_path) == start
 
 
 @pytest.mark.parametrize("key", ["eos_token_id", "decoder_start_token_id"])

@@ -49,8 +49,8 @@ def end_ids(folder: Path) -> tuple[int, ...]:
 
 def start_id(folder: Path) -> int | None:
     """What an encoder-decoder's answer starts from in a folder without a tokenizer. Raises TextError as `Text.load` does."""
-    said: int | None = _generation_tokens(folder).get("decoder_start_token_id")
-    return said
+    said = _generation_tokens(folder).get("decoder_start_token_id")
+    return said if isinstance(said, int) else None
 
 
 def _template(path: Path) -> str | None:
