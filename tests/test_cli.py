@@ -324,7 +324,7 @@ def test_a_signal_ends_a_command_whatever_it_meets(signal: str, code: int, said:
     )
     script = f"""
 import signal, time
-from archspec.cli import main
+from archspec.cli import main, signals
 
 def come(*_):
     signal.raise_signal(signal.{signal})
@@ -334,7 +334,7 @@ def command(**_):
         exec({MET[met]!r})
         time.sleep(60)
     finally:
-        time.sleep(3 * main.AGAIN)
+        time.sleep(3 * signals.AGAIN)
         print("cleared away")
 
 main.cli.main = command
@@ -342,6 +342,28 @@ main.main()
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, timeout=30)
     assert (done.returncode, done.stdout, done.stderr) == (code, "cleared away\n", said)
+
+
+@pytest.mark.parametrize("met", ["raised", "dropped"])
+def test_a_signal_that_comes_at_any_moment_is_told(met: str) -> None:
+    """It comes between every two steps of the interpreter, those in which the command ends too; what ended before it is fine."""
+    come = "signal.raise_signal(signal.SIGINT)"
+    met = {"raised": come, "dropped": MET["dropped"].replace("come()", come)}[met]
+    fine = [(130, "", "interrupted\n")] + [(0, "", "")] * (met != come)
+    script = f"""
+import signal
+from archspec.cli import main, signals
+
+def command(**_):
+    exec({met!r})
+
+signals.AGAIN = 1e-5
+main.cli.main = command
+main.main()
+"""
+    for _ in range(5):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
+        assert (done.returncode, done.stdout, done.stderr) in fine
 
 
 def test_a_signal_that_is_ignored_stays_so() -> None:

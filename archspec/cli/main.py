@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import gc
 import os
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from importlib import import_module
 from keyword import iskeyword
-from types import FrameType, ModuleType
+from types import ModuleType
 from typing import Any, NoReturn
 
 import click
 
 from archspec import __version__
 from archspec.errors import ArchspecError
+
+from .signals import Signals
 
 #: Name -> what it does, in the order of a day's work.
 COMMANDS = {
@@ -42,8 +42,6 @@ COMMANDS = {
 #: Commands that are over in a moment and never build a model.
 QUICK = ("init", "check", "show", "count", "list", "schema")
 
-#: Seconds after which a command that was told to end is told again.
-AGAIN = 0.05
 #: The exit code of one that SIGINT ended; for SIGTERM it is 143.
 INTERRUPTED = 130
 
@@ -111,14 +109,17 @@ def main() -> NoReturn:
     """Run the command line and exit."""
     _open_streams()
     start_quickly()
-    with _signals() as ended:
-        try:
-            if any("\udc80" <= c <= "\udcff" for word in sys.argv for c in word):
-                raise click.UsageError("An argument is not UTF-8 text.")
-            result: Any = cli.main(standalone_mode=False)
-            code = result if isinstance(result, int) else 0
-        except (Exception, SystemExit) as error:  # noqa: BLE001  the boundary
-            code = ended[0] if ended else _explained(error)
+    signals = Signals()
+    try:
+        signals.watch()
+        if any("\udc80" <= c <= "\udcff" for word in sys.argv for c in word):
+            raise click.UsageError("An argument is not UTF-8 text.")
+        result: Any = cli.main(standalone_mode=False)
+        code = result if isinstance(result, int) else 0
+        signals.rest()
+    except (Exception, SystemExit) as error:  # noqa: BLE001  the boundary
+        signals.rest()
+        code = signals.code or _explained(error)
     if code == INTERRUPTED:
         _told("interrupted", code)
     with suppress(OSError, ValueError, AttributeError):  # what could not be written has been told, or cannot be
@@ -133,44 +134,6 @@ def _open_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  as long as the process
-
-
-@contextmanager
-def _signals() -> Iterator[list[int]]:
-    """SIGINT and SIGTERM end the block by an exception, so that what was begun is cleared away; the exit code is put into the list.
-
-    What is written in C may drop the exception or make another one of it, so it comes again until the block ends; and importing it
-    may abort the process, so that an import is waited for.
-    """
-    ended: list[int] = []
-
-    def end(number: int, frame: FrameType | None) -> None:
-        ended.append(128 + number)
-        sys.unraisablehook = lambda _: None
-        if hasattr(signal, "SIGALRM"):  # on Windows there is none
-            signal.signal(signal.SIGALRM, end)
-            signal.setitimer(signal.ITIMER_REAL, AGAIN)
-            clearing = sys.exc_info()[0] is not None
-            if clearing or _importing(frame):
-                return
-        sys.exit(ended[0])
-
-    signals = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is not signal.SIG_IGN]
-    for number in signals:
-        signal.signal(number, end)
-    try:
-        yield ended
-    finally:
-        if ended and hasattr(signal, "SIGALRM"):
-            signal.setitimer(signal.ITIMER_REAL, 0)
-        for number in signals:
-            signal.signal(number, signal.SIG_DFL)
-
-
-def _importing(frame: FrameType | None) -> bool:
-    while frame is not None and frame.f_code.co_filename != "<frozen importlib._bootstrap>":
-        frame = frame.f_back
-    return frame is not None
 
 
 def _explained(error: BaseException) -> int:
