@@ -30,6 +30,7 @@ CODES: dict[str, str] = {
     "A014": "an empty section",
     "A015": "a key that is not a word",
     "A016": "the file is not a mapping",
+    "A017": "a config.json and no spec",
     "A020": "`extends` leads back to itself, or too far",
     "A021": "`extends` is no zoo name and no path",
     "A022": "`--set` is not `path=value`",
@@ -42,7 +43,7 @@ CODES: dict[str, str] = {
     "A105": "not one of the legal values",
     "A106": "an unknown kind",
     "A107": "the kind is not stated",
-    "A108": "not a scale",
+    "A108": "not a scale, or not a ratio",
     "A109": "another version of the language",
     "A110": "neither an encoder nor a decoder",
     # the numbers of a layer
@@ -109,7 +110,6 @@ CODES: dict[str, str] = {
     "A704": "`block` with one stack",
     # totals
     "A801": "the totals under `expect` are missed",
-    "A900": "not yet: legal in the language, not compiled by this version",
 }
 
 

@@ -5,7 +5,11 @@ Nothing here reports: where a value does not follow (11 heads of 768 channels) i
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import ceil
 from typing import NamedTuple
+
+from archspec.language.base import ratio_value
 
 from .expand import at_site
 from .nodes import Mapping, Node, kind_of
@@ -53,7 +57,8 @@ def _head(head: Node, norm: Node | None) -> Node:
     if transform is None or not isinstance(transform.value, dict):
         return head
     own = dict(transform.value)
-    _put(own, "norm", at_site(norm, own.get("norm")))
+    if "norm" in own or kind_of(head) != "classifier":
+        _put(own, "norm", at_site(norm, own.get("norm")))
     return head.with_value({**head.mapping, "transform": transform.with_value(own)})
 
 
@@ -177,17 +182,24 @@ def _width(node: Node, width: int | None) -> Node:
     ratio, multiple = node.get("ratio"), node.get("multiple_of")
     if width is None or ratio is None or not set(node.mapping) <= {"ratio", "multiple_of"}:
         return node
-    if isinstance(ratio.value, bool) or not isinstance(ratio.value, int | float) or not 0 < ratio.value < 1e6:
-        return node
     if multiple is not None and node.whole("multiple_of") is None:
         return node
-    size, whole = rounded_width(float(ratio.value), width, node.whole("multiple_of") or 1)
+    value = ratio.value
+    exact = ratio_value(value)
+    if exact is None:
+        return node
+    spread = 0 if isinstance(value, str) else _LAST_DIGIT
+    size, whole = rounded_width(exact, width, node.whole("multiple_of") or 1, spread)
     return node.derived(size) if whole or multiple is not None else node
 
 
-def rounded_width(ratio: float, width: int, multiple: int) -> tuple[int, bool]:
-    """ceil(ratio · width / multiple) · multiple, and whether it was whole; a float's last digit does not round up."""
+#: By which share a number may miss what it was meant to be: 2.6666666666666665 is 8/3. A quotient is exact.
+_LAST_DIGIT = Fraction(1, 10**9)
+
+
+def rounded_width(ratio: Fraction, width: int, multiple: int, spread: Fraction | int = 0) -> tuple[int, bool]:
+    """ceil(ratio · width / multiple) · multiple, and whether it was whole, which it is within a share of `spread`."""
     exact = ratio * width / multiple
     near = round(exact)
-    whole = abs(exact - near) <= 1e-9 * max(1.0, exact)
-    return (near if whole else int(exact) + 1) * multiple, whole
+    whole = abs(exact - near) <= spread * max(Fraction(1), exact)
+    return (near if whole else ceil(exact)) * multiple, whole

@@ -6,12 +6,15 @@ from typing import Any
 
 from archspec.diagnostics import Place, listing, nearest
 
+from .elsewhere import MISSING
 from .grammar import TOP, Shape
 from .keys import expected, owner_name
-from .meant import rewritten
+from .meant import Around, instead
 from .merge import Trace
 from .nodes import Node, Report, show_value
 from .places import Path
+from .source import name_like
+from .values import rewritten
 
 
 class Translation:
@@ -35,12 +38,9 @@ class Translation:
                 if last not in keys:
                     keys.append(last)
             elif error["type"] == "extra_forbidden":
-                self.report.error(
-                    "A101",
-                    f"`{last}` is not a key of {_owner(node, shape)}",
-                    node.mapping[last].head,
-                    _keys(node, shape, last),
-                )
+                child, kind = node.mapping[last], _kind(node) or shape.default_kind
+                remedy = instead(last, child, shape, kind, node.mapping, Around(self.root)).text
+                self.report.error("A101", f"`{last}` is not a key of {_owner(node, shape)}", child.head, remedy)
             else:
                 self.value(error, node, shape)
         for place, (node, shape, keys) in self.missing.items():
@@ -86,11 +86,12 @@ class Translation:
             self.report.error("A702", message, place, f"state {names} here")
         elif node is self.root:
             for key in keys:
-                self.report.error(
-                    "A102", f"the spec does not say its `{key}`", place._replace(line=0), _EXAMPLES.get(key)
-                )
+                remedy = MISSING.get(key)
+                if key == "name" and self.trace.extends:
+                    remedy = "a name is never inherited: `name: my-model`"
+                self.report.error("A102", f"the spec does not say its `{key}`", place._replace(line=0), remedy)
         else:
-            self.report.error("A102", f"{_owner(node, shape)} lacks {names}", place, _EXAMPLES.get(keys[0]))
+            self.report.error("A102", f"{_owner(node, shape)} lacks {names}", place, MISSING.get(keys[0]))
 
     def value(self, error: Any, node: Node, shape: Shape) -> None:
         kind, context, shown = error["type"], error.get("ctx", {}), show_value(node.value)
@@ -112,14 +113,16 @@ class Translation:
                 return  # its items are at fault, and told
             self.report.error("A104", f"`{name}` is empty", node.place, "write at least one")
         elif kind == "string_pattern_mismatch":
-            message = f"{show_value(node.value)} is no name"
-            self.report.error(
-                "A104", message, node.place, "lower-case letters, digits, `.`, `_` and `-`, a letter or digit first"
+            like = name_like(str(node.value))
+            remedy = (
+                f"did you mean `{like}`?"
+                if like
+                else "lower-case letters, digits, `.`, `_` and `-`, a letter or digit first"
             )
+            self.report.error("A104", f"{show_value(node.value)} is no name", node.place, remedy)
         elif kind == "value_error":
-            self.report.error(
-                "A108", f"{shown} is not a scale", node.place, str(context["error"]).removeprefix("a scale is ")
-            )
+            what, _, rule = str(context["error"]).partition(" is ")
+            self.report.error("A108", f"{shown} is not {what}", node.place, rewritten(node, shape) or rule)
         elif kind in ("literal_error", "union_tag_invalid"):
             legal = shape.kinds or shape.words
             guess = nearest(str(node.value), legal)
@@ -164,34 +167,8 @@ def _owner(node: Node, shape: Shape) -> str:
     return owner_name(shape, _kind(node) or shape.default_kind)
 
 
-def _keys(node: Node, shape: Shape, key: str) -> str:
-    kind = _kind(node) or shape.default_kind
-    legal = shape.keys_of(kind)
-    others = [other for other in shape.kinds if key in shape.keys_of(other)]
-    guess = nearest(key, [name for name in legal if name not in node.mapping])
-    hint = f"it is a key of {listing(others)}; " if others else f"did you mean `{guess}`? " if guess else ""
-    return f"{hint}its keys: {', '.join(legal)}"
-
-
 def _bound(kind: str, context: dict[str, Any]) -> str:
     if kind == "finite_number":
         return "finite"
     words = {"gt": "greater than", "ge": "at least", "lt": "less than", "le": "at most"}
     return " and ".join(f"{words[key]} {context[key]:g}" for key in words if key in context)
-
-
-_EXAMPLES = {
-    "archspec": "`archspec: 1`, the version of the language",
-    "name": "a name is never inherited: `name: my-model`",
-    "vocab_size": "for example `vocab_size: 50257`",
-    "d_model": "for example `d_model: 768`",
-    "norm": "for example `norm: layernorm`, or `norm: {kind: rmsnorm, eps: 1e-6}`",
-    "head": "for example `head: {tied: true}`, or `head: none`",
-    "tied": "`tied: true` uses the token table for the logits, `tied: false` a matrix of its own",
-    "layers": "for example `layers: 12`",
-    "heads": "for example `heads: 12`",
-    "width": "for example `width: 3072`, or `width: {ratio: 4}`",
-    "activation": "for example `activation: gelu`",
-    "over": "`over: head`: one weight for all heads; `each_head`: a weight per head; `vector`: the whole projection",
-    "source": "say where the totals come from",
-}

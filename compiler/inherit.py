@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from archspec.diagnostics import Diagnostic, Place, nearest
+from archspec.diagnostics import Diagnostic, Place
 from archspec.errors import SpecError
 
 from .compose import compose
 from .grammar import TOP, Shape
-from .keys import check_keys
+from .keys import check_file, check_value, owner_name
+from .meant import Around, instead
 from .merge import Trace, merge, spelled_out
-from .nodes import NULL, Node, Report, show_value
+from .nodes import NULL, Node, Report, kind_of, show_value
 from .source import Source, open_source
 
 MAX_EXTENDS = 16
@@ -45,7 +47,7 @@ def _read(source: Source, report: Report) -> Node:
     if not isinstance(node.value, dict):
         remedy = "begin with `archspec: 1` and `name: ...`"
         raise SpecError([Diagnostic("A016", "a spec is a mapping of keys to values", node.place, remedy)])
-    return check_keys(node, TOP, report)
+    return check_file(node, report)
 
 
 def _inherited(source: Source, chain: tuple[str, ...], report: Report, trace: Trace) -> Node:
@@ -58,6 +60,7 @@ def _inherited(source: Source, chain: tuple[str, ...], report: Report, trace: Tr
         if not extends.bad:
             report.error("A021", "`extends` is a zoo name or a path", extends.place, "for example `extends: gpt2`")
         raise SpecError(report.errors)  # without its base the rest of the file means nothing
+    trace.extends = True
     try:
         key, below = open_source(extends.value, source.directory, extends.place)
         if key in chain:
@@ -97,58 +100,62 @@ def _set(root: Node, text: str, report: Report) -> Node:
         report.error("A023", "`extends` is decided before --set", here, "write a file that extends it")
         return root
     key = here._replace(length=len(path))
-    return _put(root, path.split("."), node.under(key), TOP, report, key)
+    return _Setting(root, tuple(path.split(".")), node.under(key), key, report).put(root, TOP, 0)
 
 
-def _put(base: Node | None, path: list[str], value: Node, shape: Shape, report: Report, here: Place) -> Node:
-    """`value` merged over what stands at `path`; a reported fault leaves the base as it is."""
-    if not path:
-        return merge(base, check_keys(value, shape, report), shape)
-    name, rest = path[0], path[1:]
-    if name.isdecimal() and shape.item is not None:
-        return _put_item(base, int(name), rest, value, shape, report, here)
-    base = spelled_out(base, shape) if base is not None else None
-    legal = (
-        shape.keys_of()
-        if base is None or "kind" not in base.mapping
-        else shape.keys_of(str(base.mapping["kind"].value))
-    )
-    if name not in legal and name not in (legal := shape.keys_of()):
-        guess = nearest(name, legal)
-        keys = f"its keys: {', '.join(legal)}" if legal else "it has no keys"
-        remedy = f"did you mean `{guess}`? {keys}" if guess else keys
-        report.error("A023", f"`{name}` is not a key of `{shape.name}`", here, remedy)
-        return base if base is not None else value.marked()
-    below = base.get(name) if base is not None else None
-    child = _put(below, rest, value, legal[name], report, here)
-    if base is not None and isinstance(base.value, dict) and name in base.mapping:
-        if name == "kind":
-            return merge(base, Node({"kind": child}, value.place, value.key), shape)
-        return base.with_value({**base.mapping, name: child})
-    over = Node({name: child}, value.place, value.key)
-    return over if base is None else merge(base, over, shape)
+class _Setting(NamedTuple):
+    """One `--set`. A reported fault leaves what is there as it is."""
+
+    root: Node
+    path: tuple[str, ...]
+    value: Node
+    here: Place
+    report: Report
+
+    def put(self, base: Node | None, shape: Shape, at: int) -> Node:
+        """`base`, a value of this shape, with the new value merged over what stands in it at the steps of the path from `at` on."""
+        if at == len(self.path):
+            return merge(base, check_value(self.value, shape, self.root, self.report), shape)
+        name = self.path[at]
+        if name.isdecimal() and shape.item is not None:
+            return self._put_item(base, shape, shape.item, at)
+        base = spelled_out(base, shape) if base is not None else None
+        kind = kind_of(base.get("kind")) if base is not None else None
+        legal = shape.keys_of(kind)
+        if name not in legal and name not in (legal := shape.keys_of()):
+            present = base.mapping if base is not None else {}
+            around = Around(self.root, steps=self.path[:at], rest=self.path[at + 1 :])
+            remedy = instead(name, self.value, shape, kind, present, around).text
+            remedy = remedy.replace("remove the line", "leave it out")
+            self.report.error("A023", f"`{name}` is not a key of {owner_name(shape, kind)}", self.here, remedy)
+            return base if base is not None else self.value.marked()
+        child = self.put(base.get(name) if base is not None else None, legal[name], at + 1)
+        if base is not None and isinstance(base.value, dict) and name in base.mapping:
+            if name == "kind":
+                return merge(base, Node({"kind": child}, self.value.place, self.value.key), shape)
+            return base.with_value({**base.mapping, name: child})
+        over = Node({name: child}, self.value.place, self.value.key)
+        return over if base is None else merge(base, over, shape)
+
+    def _put_item(self, base: Node | None, shape: Shape, item: Shape, at: int) -> Node:
+        index, items = int(self.path[at]), base.value if base is not None else None
+        if not isinstance(items, list) or index >= len(items):
+            there = (
+                f"a list of {len(items)}, counted from 0"
+                if isinstance(items, list)
+                else f"{show_value(items)}, not a list"
+            )
+            remedy = f"`{shape.name}` is {there}"
+            if shape.name == "layers" and isinstance(items, int) and items > index == 0:
+                remedy += _set_apart(items, self.path[at + 1 :], self.here)
+            self.report.error("A023", f"there is no `{shape.name}.{index}`", self.here, remedy)
+            return base if base is not None else self.value.marked()
+        assert base is not None
+        changed = self.put(items[index], item, at + 1)
+        return base.with_value([*items[:index], changed, *items[index + 1 :]])
 
 
-def _put_item(
-    base: Node | None, index: int, rest: list[str], value: Node, shape: Shape, report: Report, here: Place
-) -> Node:
-    items = base.value if base is not None else None
-    if not isinstance(items, list) or index >= len(items):
-        size = (
-            f"a list of {len(items)}, counted from 0" if isinstance(items, list) else f"{show_value(items)}, not a list"
-        )
-        remedy = f"`{shape.name}` is {size}"
-        if shape.name == "layers" and isinstance(items, int) and items > index == 0:
-            remedy += _set_apart(items, rest, here)
-        report.error("A023", f"there is no `{shape.name}.{index}`", here, remedy)
-        return base if base is not None else value.marked()
-    assert base is not None
-    assert shape.item is not None
-    changed = _put(items[index], rest, value, shape.item, report, here)
-    return base.with_value([*items[:index], changed, *items[index + 1 :]])
-
-
-def _set_apart(count: int, rest: list[str], here: Place) -> str:
+def _set_apart(count: int, rest: Sequence[str], here: Place) -> str:
     """How the first of `count` layers is written as an entry of its own."""
     listed = here.text[: here.length].split(".0", 1)[0]
     own = "…"

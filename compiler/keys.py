@@ -6,35 +6,88 @@ where the intention is plain (a misspelt key is read as its neighbour), so one m
 
 from __future__ import annotations
 
-from archspec.diagnostics import either, listing, nearest
+from typing import NamedTuple
 
-from .grammar import ENTRY, TOP, Shape
-from .meant import KEYS, WORDS, foreign, other_section, rewritten
-from .nodes import NULL, Node, Report, show_value
+from archspec.diagnostics import Diagnostic, either, listing, nearest
+from archspec.errors import SpecError
+
+from .elsewhere import GATES
+from .grammar import TOP, Shape
+from .meant import WORDS, Around, Hint, config_keys, instead
+from .nodes import NULL, Mapping, Node, Report, show_value
+from .source import importing
+from .values import other_section, rewritten
 
 
-def check_keys(node: Node, shape: Shape, report: Report) -> Node:
+class Reading(NamedTuple):
+    """One reading of keys: where faults are told, what hints look at, and values that stand where they do not belong."""
+
+    report: Report
+    around: Around
+    moved: list[tuple[tuple[str, ...], Node]]
+
+
+def check_file(node: Node, report: Report) -> Node:
+    """The mapping of a file as the grammar reads it. Raises `SpecError` where the file is the config of another tool."""
+    if config := config_keys(node):
+        raise SpecError([_config(node, config)])
+    reading = Reading(report, Around(node, "extends" in node.mapping), [])
+    read = check_keys(node, TOP, reading)
+    for path, child in reading.moved:
+        read = _grafted(read, path, child.marked())
+    return read
+
+
+def check_value(node: Node, shape: Shape, root: Node, report: Report) -> Node:
+    """The value of one `--set` over a spec, as `check_file` reads a file."""
+    return check_keys(node, shape, Reading(report, Around(root), []))
+
+
+def _config(node: Node, config: dict[str, str]) -> Diagnostic:
+    first = node.mapping[next(iter(config))].head
+    shown = dict(list(config.items())[:5])
+    message = f"these are the keys of a config.json, and not of a spec: {listing(shown)}"
+    where = ", ".join(f"`{key}` is `{path}`" for key, path in shown.items())
+    if made := importing(node.place.file):
+        return Diagnostic("A017", message, first, made)
+    remedy = "`archspec import FOLDER -o my.yaml` makes a spec of a checkpoint's config.json; `archspec init my.yaml` begins anew"
+    return Diagnostic("A017", message, first, remedy, (f"here {where}",))
+
+
+def _grafted(node: Node, path: tuple[str, ...], child: Node) -> Node:
+    """The tree with a value that was meant to stand at this path, if nothing stands there: it is not missed as well."""
+    entries, (key, *rest) = node.mapping, path
+    if not rest:
+        return node if key in entries or not isinstance(node.value, dict) else node.with_value({**entries, key: child})
+    below = entries.get(key)
+    return node if below is None else node.with_value({**entries, key: _grafted(below, tuple(rest), child)})
+
+
+def check_keys(node: Node, shape: Shape, reading: Reading) -> Node:
     """The node as the grammar reads it; what it cannot read is reported and marked bad."""
+    report = reading.report
     if node.bad:
         return node
     value = node.value
     if isinstance(value, dict):
-        return _mapping(node, shape, report) if shape.owners else _wrong(node, shape, report)
+        return _mapping(node, shape, reading) if shape.owners else _wrong(node, shape, report)
     if isinstance(value, list):
         item = shape.item
         if item is None:
             return _wrong(node, shape, report)
-        return node.with_value([check_keys(child, item, report) for child in value])
+        return node.with_value([check_keys(child, item, reading) for child in value])
     if value is NULL:
         report.error("A014", f"`{shape.name}` is empty", node.head, _fill(shape))
         return node.marked()
-    return _scalar(node, shape, report)
+    return _scalar(node, shape, reading)
 
 
-def _scalar(node: Node, shape: Shape, report: Report) -> Node:
-    value = node.value
+def _scalar(node: Node, shape: Shape, reading: Reading) -> Node:
+    value, report = node.value, reading.report
     if value == "none" and (shape.removable or "none" in shape.words):
         return node
+    if isinstance(value, str) and value.lower() in GATES and "gated" in shape.kinds:
+        return _mapping(node.with_value({"kind": node}), shape, reading)
     if shape.types and not (isinstance(value, str) and shape.words):
         # a type and a range are checked when the spec is complete, but to a literal of Python's, 1.0 and true are 1
         return _wrong(node, shape, report) if shape.name == "archspec" and type(value) is not int else node
@@ -52,6 +105,10 @@ def _unknown(node: Node, code: str, what: str, shape: Shape, report: Report) -> 
     word = str(node.value)
     legal = [*(shape.kinds or shape.words), *(["none"] if shape.removable else [])]
     meant = WORDS.get(word.lower())
+    if (activation := GATES.get(word.lower())) is not None and (activation in legal or "gated" in legal):
+        means = activation if activation in legal else "gated"
+        report.error(code, f"{word!r} is {what}", node.place, f"write `activation: {activation}` beside `kind: gated`")
+        return node.with_value(means)
     if meant not in legal and (where := other_section(meant or word, shape)) is not None:
         report.error(code, f"{word!r} is {what} here", node.place, f"{where}; legal here: {', '.join(legal)}")
         return node.marked()
@@ -73,7 +130,8 @@ def _wrong(node: Node, shape: Shape, report: Report) -> Node:
 
 def expected(shape: Shape) -> str:
     """What a place wants, in words."""
-    names = {int: "an integer", float: "a number", bool: "true or false", str: "text"}
+    text = "a quotient" if {float, str} <= set(shape.types) else "text"
+    names = {int: "an integer", float: "a number", bool: "true or false", str: text}
     wanted = [*(names[kind] for kind in shape.types), *shape.kinds, *shape.words]
     if shape.owners:
         wanted.append("a mapping")
@@ -101,26 +159,41 @@ def _fill(shape: Shape) -> str:
 # ----------------------------------------------------------------------------------------------------------- mappings
 
 
-def _mapping(node: Node, shape: Shape, report: Report) -> Node:
-    entries = dict(node.mapping)
+def _mapping(node: Node, shape: Shape, reading: Reading) -> Node:
+    entries, report = dict(node.mapping), reading.report
     kind = entries.get("kind")
     if kind is not None and shape.kinds:
-        entries["kind"] = kind = _kind(kind, shape, report)
+        gate = isinstance(kind.value, str) and kind.value.lower() in GATES and "gated" in shape.kinds
+        entries["kind"] = kind = _gate(entries, kind, shape, report) if gate else _kind(kind, shape, report)
         if kind.bad:
             return node.marked()  # which keys it may have is not known
     name = kind.value if kind is not None and isinstance(kind.value, str) else None
     legal = shape.keys_of(name)
     _indent(entries, legal, report)
     read: dict[str, Node] = {}
+    inside: list[tuple[tuple[str, ...], Node]] = []
     for key, child in entries.items():
         if key == "kind" and shape.kinds:
             read[key] = child
         elif key in legal:
-            read[key] = check_keys(child, legal[key], report)
+            read[key] = check_keys(child, legal[key], reading)
         else:
-            meant, found = _unknown_key(key, child, shape, name, entries, report)
-            read[meant] = check_keys(found, legal[meant], report) if meant in legal else found
-    return node.with_value(read)
+            hint, found = _unknown_key(key, child, shape, name, entries, reading)
+            read[hint.key or key] = check_keys(found, legal[hint.key], reading) if hint.key in legal else found
+            inside += [(hint.path, found)] if hint.inside and not hint.key else []
+    whole = node.with_value(read)
+    for path, child in inside:
+        whole = _grafted(whole, path, child)
+    return whole
+
+
+def _gate(entries: Mapping, kind: Node, shape: Shape, report: Report) -> Node:
+    """`kind: swiglu` says the kind and the activation, which is then not missed as well."""
+    activation = GATES[str(kind.value).lower()]
+    also = "" if "activation" in entries else f", activation: {activation}"
+    report.error("A106", f"{kind.value!r} is no kind of `{shape.name}`", kind.place, f"write `kind: gated{also}`")
+    entries.setdefault("activation", kind.derived(activation))
+    return kind.with_value("gated")
 
 
 def _kind(kind: Node, shape: Shape, report: Report) -> Node:
@@ -155,54 +228,15 @@ def _indent(entries: dict[str, Node], legal: dict[str, Shape], report: Report) -
 
 
 def _unknown_key(
-    key: str, child: Node, shape: Shape, kind: str | None, present: dict[str, Node], report: Report
-) -> tuple[str, Node]:
-    """Report a key that is not legal here. Returns the key that was meant, or the same key and a node marked bad."""
-    legal = shape.keys_of(kind or shape.default_kind)
-    owner = owner_name(shape, kind)
+    key: str, child: Node, shape: Shape, kind: str | None, present: Mapping, reading: Reading
+) -> tuple[Hint, Node]:
+    """Report a key that is not legal here. Returns what was meant, and the node, marked bad where it is not that."""
     if shape.name == "cross_attention" and key == "position":
         message = "keys come from the other stack: there are no common positions in cross attention"
-        report.error("A304", message, child.head, "remove the line")
-        return key, child.marked()
-    free = [name for name in legal if name not in present and name != "kind"]
-    meant = KEYS.get(key.lower())
-    instead = None if meant in free else foreign(key, child, shape)
-    if instead is not None:
-        report.error("A101", f"`{key}` is not a key of {owner}", child.head, instead[0])
-        # the key that it stands for is not missed as well
-        return instead[1] if instead[1] in free else key, child.marked()
-    elsewhere = _elsewhere(key, child, shape, kind)
-    guess = None if elsewhere else meant if meant in free else nearest(key, free)
-    hint = f"did you mean `{guess}`? " if guess else elsewhere or _far(key)
-    report.error("A101", f"`{key}` is not a key of {owner}", child.head, f"{hint}its keys: {', '.join(legal)}")
-    if guess is not None:
-        return guess, child
-    before = key.partition(":")[0]  # `heads:8`
-    return before if before in free else key, child.marked()
-
-
-def _elsewhere(key: str, child: Node, shape: Shape, kind: str | None) -> str:
-    """Where near by a key is legal that is not legal here: in another kind, or in a section below."""
-    if key == "<<":
-        return "there are no merge keys: use `extends`, `block` or a group of layers; "
-    others = [other for other in shape.kinds if kind and key in shape.keys_of(other)]
-    if others:
-        return f"it is a key of {listing(others)}; "
-    below = [name for name, section in shape.keys_of(kind).items() if section.owners and key in section.keys_of()]
-    if isinstance(child.value, dict):  # `dropout` has a number for ffn, not a section
-        below = [name for name in below if shape.keys_of(kind)[name].keys_of()[key].owners]
-    if below and key not in ("kind", "norm", "bias", "scale"):
-        return f"it is a key of {listing(below[:3])}: indent it under {'one of them' if below[1:] else 'that'}; "
-    return _spaceless(key)
-
-
-def _spaceless(key: str) -> str:
-    name, colon, value = key.partition(":")
-    return f"a colon needs a space after it: `{name}: {value}`; " if colon and value else ""
-
-
-def _far(key: str) -> str:
-    """Where else in a spec a key is legal."""
-    sections = {**TOP.keys_of(), **ENTRY.keys_of()}
-    found = [name for name, section in sections.items() if name != "block" and key in section.keys_of()]
-    return f"it is a key of {listing(found[:3])}; " if found else ""
+        reading.report.error("A304", message, child.head, "remove the line")
+        return Hint(""), child.marked()
+    hint = instead(key, child, shape, kind, present, reading.around)
+    reading.report.error("A101", f"`{key}` is not a key of {owner_name(shape, kind)}", child.head, hint.text)
+    if hint.path and not hint.inside:
+        reading.moved.append((hint.path, child))
+    return hint, child if hint.read else child.marked()

@@ -1,187 +1,331 @@
-"""What the author of a faulty spec most likely meant: the names of other configuration formats, and values written otherwise.
+"""Which key the author of a faulty spec most likely meant: one of another place, or of another tool.
 
-Nothing here reports. It answers what to write instead, for the checks that do.
+Nothing here reports. It answers what to write instead, for the checks that do; the names themselves are in `elsewhere`.
 """
 
 from __future__ import annotations
 
-import re
-from typing import NamedTuple
+from collections.abc import Iterable
+from shlex import quote
+from typing import NamedTuple, TypeVar
 
-from archspec.diagnostics import listing
+from archspec.diagnostics import listing, nearest
 
-from .grammar import Shape, keys_of
-from .nodes import Node
+from . import elsewhere
+from .elsewhere import GATES, PLACES
+from .grammar import ENTRY, TOP, Shape, keys_of
+from .merge import spelled_out
+from .nodes import Mapping, Node, kind_of
 
-#: What other configuration formats call these.
-_SYNONYMS = {
-    "heads": "num_heads num_head n_head n_heads nhead num_attention_heads attention_heads",
-    "kv_heads": "num_kv_heads n_kv_heads num_key_value_heads num_query_groups kv_groups",
-    "head_dim": "d_head d_kv dim_head head_size attention_head_dim",
-    "layers": "num_layers n_layer n_layers num_hidden_layers depth num_blocks",
-    "d_model": "hidden_size n_embd dim embed_dim hidden_dim model_dim width",
-    "width": "intermediate_size d_ff dim_feedforward ffn_dim n_inner hidden_dim inner_dim",
-    "vocab_size": "vocab n_vocab vocabulary_size",
-    "context_length": "max_position_embeddings n_positions max_seq_len max_length n_ctx block_size seq_len context",
-    "activation": "act hidden_act act_fn activation_function",
-    "eps": "epsilon layer_norm_eps rms_norm_eps layer_norm_epsilon norm_eps",
-    "theta": "rope_theta base rotary_base",
-    "tied": "tie tie_word_embeddings tie_weights",
-    "placement": "norm_placement norm_position",
-    "attention": "attn self_attention self_attn",
-    "cross_attention": "cross_attn encoder_attention",
-    "ffn": "mlp feed_forward feedforward",
-    "window": "sliding_window window_size attention_window",
-    "position": "positions pos pos_emb position_embedding positional_encoding",
-    "repeat": "times count repeats",
-    "experts": "num_experts n_experts num_local_experts",
-    "embedding": "embeddings embed emb",
-    "softcap": "soft_cap logit_softcap attn_logit_softcapping",
-    "dtype": "torch_dtype precision",
-}
-KEYS = {word: key for key, words in _SYNONYMS.items() for word in words.split()}
-
-WORDS = {
-    "fp16": "float16",
-    "half": "float16",
-    "bf16": "bfloat16",
-    "fp32": "float32",
-    "gelu_new": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "swish": "silu",
-    "swiglu": "gated",
-    "geglu": "gated",
-    "glu": "gated",
-    "dense": "mlp",
-    "relu2": "relu_squared",
-    "linear": "identity",
-    "rotary": "rope",
-    "absolute": "learned",
-    "sine": "sinusoidal",
-    "post_norm": "post",
-    "pre_norm": "pre",
-}
-
-# ------------------------------------------------------------------------------------------------------- foreign keys
+T = TypeVar("T")
 
 
-class Foreign(NamedTuple):
-    """A key of other formats whose meaning this language says elsewhere, and in another form.
+class Around(NamedTuple):
+    """What a hint needs to know of the spec around a key.
 
-    `homes` are the mappings where `key` stands, the likeliest first ("spec" is the top of the file); `yes` is what is written
-    under it, with the author's value for `{}`, and `no` what instead where the value is false.
+    `root`: what the spec says already. `extends`: it inherits more than that. With `--set`, `steps` is the path of the mapping that
+    lacks the key, and `rest` what follows the key.
     """
 
-    homes: tuple[str, ...]
+    root: Node
+    extends: bool = False
+    steps: tuple[str, ...] | None = None
+    rest: tuple[str, ...] = ()
+
+
+class Hint(NamedTuple):
+    """What to write instead of a key.
+
+    `key`: the key of the same mapping that it stands for, if one; `read`: its value means the same under that key.
+    `path`: the place that it stands for, if that is another mapping: from the same one (`inside`), or from the top.
+    """
+
+    text: str
+    key: str = ""
+    read: bool = False
+    path: tuple[str, ...] = ()
+    inside: bool = False
+
+
+class Step(NamedTuple):
+    """One step of a path in the tables, and the kind that the mapping there must have."""
+
     key: str
-    yes: str
-    no: str | None = None
+    kind: str | None = None
 
 
-_BLOCKS = ("decoder", "encoder", "block", "entry")
-_FOREIGN = {
-    "tie_word_embeddings tie_embeddings tie_weights tied_embeddings tied": Foreign(("spec",), "head", "{{tied: {}}}"),
-    "rope_theta rope_base rotary_base": Foreign(("attention",), "position", "{{kind: rope, theta: {}}}"),
-    "rms_norm_eps layer_norm_eps layer_norm_epsilon norm_eps norm_epsilon": Foreign(("spec",), "norm", "{{eps: {}}}"),
-    "multi_query mqa": Foreign(("attention",), "kv_heads", "1"),
-    "norm_first pre_norm normalize_before": Foreign(_BLOCKS, "placement", "pre", "post"),
-}
-_ELSEWHERE = {word: foreign for words, foreign in _FOREIGN.items() for word in words.split()}
+Path = tuple[Step, ...]
 
 
-def foreign(key: str, child: Node, shape: Shape) -> tuple[str, str] | None:
-    """(what to write for a key of another format, the key here that it stands for or ""); None where it is not one."""
-    found = _ELSEWHERE.get(key.lower())
-    if found is None:
-        return None
-    scalar = not isinstance(child.value, dict | list) and child.place.length <= 20
+def _path(text: str) -> Path:
+    return tuple(Step(part.partition("[")[0], part.partition("[")[2].rstrip("]") or None) for part in text.split("."))
+
+
+def by_name(table: dict[str, T]) -> dict[str, T]:
+    """A table by each of the names that one of its keys holds."""
+    return {name: text for names, text in table.items() for name in names.split()}
+
+
+WORDS = {name: word for word, names in elsewhere.WORDS.items() for name in names.split()}
+_SAID, _VALUES, _REASONS = by_name(elsewhere.SAID), by_name(elsewhere.VALUES), by_name(elsewhere.REASONS)
+_FOUND: dict[str, list[Path]] = {}
+for _text, _names in PLACES.items():
+    for _name in _names.split():
+        _FOUND.setdefault(_name, []).append(_path(_text))
+
+#: Sections that have the keys of another.
+_LIKE = {"cross_attention": "attention", "expert": "ffn", "shared": "ffn", "encoder": "block", "decoder": "block"}
+_EXPERT = keys_of(keys_of("block")["ffn"].owners["moe"])["expert"]
+
+
+def section(shape: Shape) -> str:
+    """What the tables call a mapping."""
+    if "rmsnorm" in shape.kinds:
+        return "norm"
+    return "block" if shape.name == "entry" else _LIKE.get(shape.name, shape.name)
+
+
+def _parent(path: Path) -> str:
+    """The mapping in which the last key of a path stands."""
+    return path[-2].key if len(path) > 1 else "spec" if path[0].key in TOP.keys_of() else "block"
+
+
+# --------------------------------------------------------------------------------------------------------------- keys
+
+
+def instead(key: str, child: Node, shape: Shape, kind: str | None, present: Mapping, around: Around) -> Hint:
+    """What to write for a key that a mapping of this shape and kind, with these entries, does not have."""
+    legal = shape.keys_of(kind or shape.default_kind)
+    if not legal:
+        return Hint("it has no keys")
+    part, word = section(shape), key.lower().replace("-", "_")
+    for name in (f"{shape.name}.{word}", f"{part}.{word}", word):
+        if name in _SAID:
+            return Hint(_SAID[name])
+        paths = _FOUND.get(name, [])
+        for path in paths:
+            if path[-1].key in legal and part in (parent := _parent(path), _LIKE.get(parent)):
+                return _renamed(name, path[-1].key, child, legal, present, around)
+        if paths:
+            return _moved(paths, name, child, shape, present, around)
+    if shape.name == "shared" and any(key in keys_of(owner) for owner in _EXPERT.owners.values()):
+        return Hint(f"its `{key}` is that of `expert`: remove the line")
+    keys = f"its keys: {', '.join(legal)}"
+    if (hint := _own(key, child, shape, kind, present, around, keys)) is not None:
+        return hint
+    free = [name for name in legal if (name not in present or around.steps is not None) and name != "kind"]
+    before, colon, value = key.partition(":")
+    if colon and value:
+        text = f"a colon needs a space after it: `{before}: {value}`; {keys}"
+        return Hint(text, before if before in free else "")
+    guess = nearest(key, free)
+    return Hint(f"did you mean `{guess}`? {keys}", guess, read=True) if guess else Hint(keys)
+
+
+def _renamed(name: str, key: str, child: Node, legal: dict[str, Shape], present: Mapping, around: Around) -> Hint:
+    """Another name of a key of this mapping."""
+    value, reason = _value(name, child, legal[key], present, around), _REASONS.get(name)
+    if value is None:
+        return Hint("remove the line")
+    if key in present or name in _VALUES:
+        own = "" if key in present else key
+        return Hint(_written((key,), value, around, around.steps or ()) + (f"; {reason}" if reason else ""), own)
+    return Hint(f"did you mean `{key}`?" + (f" {reason}" if reason else ""), key, read=True)
+
+
+def _value(name: str, child: Node, shape: Shape | None, present: Mapping, around: Around) -> str | None:
+    """A value as it is written under the right key; None where it says nothing there."""
+    text, meant = _shown(child, around), _VALUES.get(name, "{}")
+    if isinstance(meant, dict):
+        return meant.get(text.lower())
+    if name in elsewhere.SHARED:
+        each = present["expert"].whole("width") if "expert" in present else None
+        return str(child.value * each) if each and isinstance(child.value, int) else "…"
+    if shape is not None and text not in shape.words and (word := WORDS.get(text) or GATES.get(text)) in shape.words:
+        text = str(word)
+    return meant.format(text)
+
+
+def _shown(child: Node, around: Around) -> str:
+    """A value as it was written, where it is short."""
+    if around.steps is not None:
+        return child.place.text.partition("=")[2].strip()
     start = child.place.column - 1
-    shown = child.place.text[start : start + child.place.length] if scalar else "…"
-    template = found.no if found.no and child.value is False else found.yes
-    text = f"write `{found.key}: {template.format(shown)}`"
-    if shape.name in found.homes:
-        return text, found.key
-    home = found.homes[0]
-    return f"{text} {'at the top of the spec' if home == 'spec' else f'under `{home}:`'}", ""
+    short = not isinstance(child.value, dict | list) and child.place.length <= 20
+    return child.place.text[start : start + child.place.length] if short else "…"
 
 
-_POSITIONS = {"embedding": keys_of("top")["embedding"], "attention": keys_of("block")["attention"]}
+def _written(keys: tuple[str, ...], value: str, around: Around, before: tuple[str, ...]) -> str:
+    if around.steps is None:
+        return f"write `{keys[-1]}: {value}`"
+    return f"write `--set {quote('.'.join((*before, *keys)) + '=' + value)}`"
 
 
-def other_section(word: str, shape: Shape) -> str | None:
-    """Where a kind of position goes that is none here: `rope` under attention, `learned` under embedding."""
-    if shape.name != "position":
-        return None
-    homes = [name for name, section in _POSITIONS.items() if word in section.keys_of()["position"].kinds]
-    return f"`{word}` goes under {listing(f'{home}:' for home in homes)}" if homes else None
+# ------------------------------------------------------------------------------------------------------ other mappings
 
 
-# ------------------------------------------------------------------------------------------------------------- values
+class _Spot(NamedTuple):
+    """How far a path leads into the spec as it is: the mapping that it reaches, and the steps that are left."""
 
-_NUMBER = r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?"
-_TIMES = r"(?P<left>[0-9.]+)\s*(?:x|×|\*?\s*(?:d_model|hidden_size|d))|(?:d_model|d)\s*\*\s*(?P<right>[0-9.]+)"
-_NOTHING = ("none", "null", "false", "no", "off")
-
-
-def rewritten(node: Node, shape: Shape) -> str | None:
-    """What to write instead of a value of the wrong type or out of its range, where that is plain."""
-    value, name = node.value, shape.name
-    if shape.removable and _says_nothing(node, shape):
-        return f"write `{name}: none`" + (" for no window" if name == "window" else "")
-    if isinstance(value, str):
-        return _of_text(node, value, shape)
-    if isinstance(value, float) and int in shape.types and value.is_integer():
-        return f"write {int(value)}"
-    if isinstance(value, list) and len(value) == 1 and int in shape.types and isinstance(value[0].value, int):
-        return f"write {value[0].value}"
-    if name == "entry" and isinstance(value, int):
-        return f"a number of layers stands alone: `layers: {value}`"
-    if name == "dropout" and isinstance(value, float):
-        return f"say what is dropped: `dropout: {{residual: {value:g}}}`"
-    if name == "qk_norm" and value is True:
-        return _QK_NORM
-    return None
+    walked: tuple[str, ...]
+    shapes: dict[str, Shape]
+    left: Path
+    kind: str | None  # of the mapping at the first step that is left
+    start: str  # "here", "top" or "stack"
 
 
-_QK_NORM = "say over what: `qk_norm: {over: head}` norms each head with the model's norm"
+def _moved(paths: Iterable[Path], name: str, child: Node, shape: Shape, present: Mapping, around: Around) -> Hint:
+    """A key that stands for one of another mapping: of these paths, the one of which the spec has most."""
+    longer = [(*path, *map(Step, around.rest)) for path in paths]
+    spot = min((_reached(path, shape, present, around) for path in longer), key=lambda spot: len(spot.left))
+    last = spot.shapes
+    for step in spot.left[:-1]:
+        last = last[step.key].keys_of(step.kind) if step.key in last else {}
+    value = _value(name, child, last.get(spot.left[-1].key), present, around)
+    if value is None:
+        return Hint("remove the line")
+    key, text = spot.left[0].key, _nested(spot.left, value, spot.shapes, spot.kind, around.extends)
+    reason = f"; {_REASONS[name]}" if name in _REASONS else ""
+    if around.steps is not None:
+        return Hint(_written(*_dotted((*spot.walked, key), spot, value), around, ()) + reason)
+    where = "" if spot.start == "here" else " at the top of the spec"
+    if spot.walked:
+        where = f" under `{spot.walked[-1]}:`"
+    elif spot.start == "stack":
+        where = " under `decoder:` or `encoder:`"
+    own = key if spot.start == "here" and not spot.walked and key not in present else ""
+    path = (*spot.walked, *(step.key for step in spot.left))
+    return Hint(f"{_written((key,), text, around, ())}{where}{reason}", own, path=path, inside=spot.start == "here")
 
 
-def _says_nothing(node: Node, shape: Shape) -> bool:
-    value = node.value
-    if isinstance(value, str):
-        return value.lower() in _NOTHING
-    return value is False or (shape.name == "window" and value in (0, -1))
+def _dotted(keys: tuple[str, ...], spot: _Spot, value: str) -> tuple[tuple[str, ...], str]:
+    """A path as far as its mappings need nothing but the next key, and the value from there on."""
+    left, shapes, kind = spot.left, spot.shapes, spot.kind
+    while True:
+        text = _nested(left, value, shapes, kind, False)
+        if len(left) == 1 or left[0].key not in shapes:
+            return keys, text
+        shapes = shapes[left[0].key].keys_of(left[0].kind)
+        if text != f"{{{left[1].key}: {_nested(left[1:], value, shapes, None, False)}}}":
+            return keys, text
+        left, kind, keys = left[1:], None, (*keys, left[1].key)
 
 
-def _of_text(node: Node, value: str, shape: Shape) -> str | None:
-    text, name, owned = value.strip(), shape.name, bool(shape.owners)
-    if owned and (pair := re.match(r"(\w+):([^\s:]\S*)", text)) is not None:
-        return f"a colon needs a space after it: `{pair[1]}: {pair[2]}`"
-    if bool in shape.types and text.lower() in ("yes", "on", "y", "no", "off", "n"):
-        return f"write {'true' if text.lower() in ('yes', 'on', 'y') else 'false'}: only these two words are boolean"
-    if bool in shape.types and shape.item is not None and set(text) <= set(shape.item.words):
-        return f"write `{name}: [{', '.join(text)}]`"
-    if name == "qk_norm":
-        return _QK_NORM
-    if name == "width" and owned and (times := re.fullmatch(_TIMES, text)) is not None:
-        return f"write `width: {{ratio: {times['left'] or times['right']}}}`"
-    return _number(node, text, shape)
+def _reached(path: Path, shape: Shape, present: Mapping, around: Around) -> _Spot:
+    """Go down a path from the mapping at hand if it passes through that, from the top or the stack if not."""
+    here = "block" if shape.name in ("entry", "encoder", "decoder") else shape.name
+    for at in range(len(path)):
+        kind = kind_of(present.get("kind")) or shape.default_kind
+        if _parent(path[: at + 1]) == here and path[at].key in shape.keys_of(kind):
+            return _descend(present, shape.keys_of(kind), path[at:], around.steps or (), "here", around)
+    if _parent(path[:1]) == "spec":
+        return _descend(around.root.mapping, TOP.keys_of(), path, (), "top", around)
+    stacks = [name for name in ("block", "decoder", "encoder") if isinstance(around.root.mapping.get(name), Node)]
+    if not stacks:
+        return _Spot((), ENTRY.keys_of(), path, None, "stack")
+    return _descend(around.root.mapping, TOP.keys_of(), (Step(stacks[0]), *path), (), "stack", around)
 
 
-def _number(node: Node, text: str, shape: Shape) -> str | None:
-    """The number that a text spells."""
-    if not {int, float} & set(shape.types):
-        return None
-    if node.quoted and re.fullmatch(_NUMBER, text):
-        return "remove the quotes"
-    if re.fullmatch(r"[0-9]{1,3}(?:,[0-9]{3})+", text):
-        return f"write {text.replace(',', '')}"
-    if float in shape.types and re.fullmatch(r"[0-9]+(?:\.[0-9]+)?\s*%", text):
-        return f"write {float(text.rstrip('% ')) / 100:g}"
-    short = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kKmMbB])", text)
-    if short is None:
-        return None
-    power = "kmb".index(short[2].lower()) + 1
-    decimal = f"{float(short[1]) * 1000**power:.0f}"
-    return f"write {decimal}" + (f", or {float(short[1]) * 1024:.0f} if k is 1024" if power == 1 else "")
+def _descend(
+    entries: Mapping, shapes: dict[str, Shape], path: Path, walked: tuple[str, ...], start: str, around: Around
+) -> _Spot:
+    kind = None
+    while len(path) > 1 and (child := entries.get(path[0].key)) is not None and path[0].key in shapes and not child.bad:
+        shape = shapes[path[0].key]
+        node = spelled_out(child, shape)
+        have = kind_of(node) or shape.default_kind
+        if not isinstance(node.value, dict) or path[1].key not in shape.keys_of(have):
+            break
+        if not isinstance(child.value, dict) and around.steps is None:
+            kind = have  # a word becomes a mapping of its kind
+            break
+        entries, shapes, walked, path = node.value, shape.keys_of(have), (*walked, path[0].key), path[1:]
+    return _Spot(walked, shapes, path, kind, start)
+
+
+def _nested(path: Path, value: str, shapes: dict[str, Shape], kind: str | None, extends: bool) -> str:
+    """The value of the first key of a path: mappings around the value, each with its kind and what it cannot do without."""
+    if len(path) == 1 or path[0].key not in shapes:
+        return value
+    shape, inner = shapes[path[0].key], path[1].key
+    owners = {name: owner for name, owner in shape.owners.items() if inner in keys_of(owner)}
+    kind = kind or path[0].kind or (next(iter(owners)) if len(owners) == 1 else None) or shape.default_kind
+    inherited = extends and len(owners) > 1
+    owners = {name: owner for name, owner in owners.items() if kind in (None, name)}
+    parts = [f"kind: {kind or '…'}"] if shape.kinds and kind != (shape.default_kind or "") and not inherited else []
+    parts.append(f"{inner}: {_nested(path[1:], value, shape.keys_of(kind), None, extends)}")
+    if not extends:
+        needed = [{*_required(owner)} for owner in owners.values()]
+        parts += [
+            f"{key}: …" for key in shape.keys_of(kind) if key != inner and needed and key in set.intersection(*needed)
+        ]
+    return "{" + ", ".join(parts) + "}"
+
+
+def _required(owner: object) -> Iterable[str]:
+    """The keys without which a mapping is not complete; norms are the block's."""
+    fields = {} if isinstance(owner, str) else owner.model_fields  # type: ignore[attr-defined]
+    return (name for name, info in fields.items() if info.is_required() and name != "norm")
+
+
+# ------------------------------------------------------------------------------------------------------------ own keys
+
+
+def _own(
+    key: str, child: Node, shape: Shape, kind: str | None, present: Mapping, around: Around, keys: str
+) -> Hint | None:
+    """A key of the language, in another kind, in a section below, or elsewhere."""
+    if key == "<<":
+        return Hint(f"there are no merge keys: use `extends`, `block` or a group of layers; {keys}")
+    others = [other for other in shape.kinds if kind and key in shape.keys_of(other)]
+    if others:
+        return Hint(f"it is a key of {listing(others)}; {keys}")
+    below = _below(key, child, shape, kind)
+    if around.steps is not None and len(below) == 1:
+        return Hint(_written((*around.steps, below[0], key, *around.rest), _shown(child, around), around, ()))
+    if around.steps is None and below:
+        where = "one of them" if below[1:] else "that"
+        return Hint(f"it is a key of {listing(below[:3])}: indent it under {where}; {keys}")
+    homes: list[Path] = [(Step(key),)] if key in TOP.keys_of() or key in ENTRY.keys_of() else []
+    for name, section in {**TOP.keys_of(), **ENTRY.keys_of()}.items():
+        if name not in ("block", "encoder", "decoder", "cross_attention", "layers") and key in section.keys_of():
+            homes.append((Step(name), Step(key)))
+    mapping = isinstance(child.value, dict) or bool(around.rest)
+    homes = [path for path in homes if _holds(path, mapping)] or homes
+    if len(homes) == 1:
+        return _moved(homes, key, child, shape, present, around)
+    names = [path[0].key for path in homes if len(path) > 1]
+    return Hint(f"it is a key of {listing(names[:3])}; {keys}") if names else None
+
+
+def _holds(path: Path, mapping: bool) -> bool:
+    """Whether a mapping, or a plain value, may stand at a path of one or two steps."""
+    shape = {**TOP.keys_of(), **ENTRY.keys_of()}[path[0].key]
+    shape = shape.keys_of()[path[1].key] if len(path) > 1 else shape
+    return bool(shape.owners) if mapping else bool(shape.types or shape.words or shape.kinds)
+
+
+def _below(key: str, child: Node, shape: Shape, kind: str | None) -> list[str]:
+    """The sections of this mapping that have such a key."""
+    if key in ("kind", "norm", "bias", "scale"):
+        return []
+    sections = {name: section for name, section in shape.keys_of(kind).items() if section.owners}
+    below = [name for name, section in sections.items() if key in section.keys_of()]
+    if isinstance(child.value, dict):  # `dropout` has a number for ffn, not a section
+        below = [name for name in below if sections[name].keys_of()[key].owners]
+    return below
+
+
+def config_keys(node: Node) -> dict[str, str]:
+    """The keys at the top of a file that are those of a config.json, each with where it goes; none if the file is a spec."""
+    entries, legal = node.mapping, TOP.keys_of()
+    if any(name in entries for name in ("extends", "block", "encoder", "decoder")):
+        return {}
+    found = {}
+    for key in entries:
+        if key in _FOUND and key not in legal:
+            path = _FOUND[key][0]
+            found[key] = ".".join(
+                (*(("decoder",) if _parent(path[:1]) == "block" else ()), *(step.key for step in path))
+            )
+    return found if len(found) >= 3 else {}

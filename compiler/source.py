@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from pathlib import Path
+from shlex import quote
 from typing import Protocol
 
 from archspec.diagnostics import Diagnostic, Place, nearest
@@ -107,7 +109,25 @@ def _no_such_name(name: str, at: Place | None) -> SpecError:
     near = f"did you mean `{guess}`? " if guess else ""
     here = f"; the file of that name here is `./{name}`" if name and os.path.isfile(name) else ""
     remedy = f"{near}`archspec list` names the zoo; a path has a `/` or ends in .yaml{here}"
-    return spec_error("A001", f"no spec in the zoo is called {name!r}", at, remedy)
+    return spec_error("A001", f"no spec in the zoo is called {name!r}", at, importing(name) or remedy)
+
+
+def importing(path: str) -> str | None:
+    """What to do with a checkpoint, or its config.json, in place of a spec."""
+    try:
+        inside = os.listdir(path) if os.path.isdir(path) else []
+    except OSError:
+        inside = []
+    checkpoint = "config.json" in inside or sum(name.endswith(".gguf") for name in inside) == 1
+    if not checkpoint and not (path.endswith((".json", ".gguf")) and os.path.isfile(path)):
+        return None
+    name = name_like(os.path.splitext(os.path.basename(os.path.normpath(path)))[0])
+    return f"`archspec import {quote(path)} -o {'my' if name in (None, 'config') else name}.yaml` makes a spec of it"
+
+
+def name_like(text: str) -> str | None:
+    """The legal name of a spec that a text is near; None where there is none."""
+    return re.sub(r"[^a-z0-9._-]+", "-", text.lower()).strip("-._") or None
 
 
 def read(path: str, name: str | None = None, at: Place | None = None) -> Source:
@@ -117,10 +137,10 @@ def read(path: str, name: str | None = None, at: Place | None = None) -> Source:
     try:
         mode = os.stat(path).st_mode
         if not stat.S_ISREG(mode):
-            raise spec_error("A003", f"{shown} is {_describe(mode)}", place, "name a YAML file")
+            raise spec_error("A003", f"{shown} is {_describe(mode)}", place, importing(path) or "name a YAML file")
         with open(path, "rb") as file:
             if os.fstat(file.fileno()).st_size > MAX_BYTES:
-                raise _too_large(shown, place)
+                raise _too_large(path, shown, place)
             data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise _missing(path, shown, place) from None
@@ -130,13 +150,16 @@ def read(path: str, name: str | None = None, at: Place | None = None) -> Source:
             "A002", f"{shown!r} cannot be read: {reason}", place, "check the path and its permissions"
         ) from None
     if len(data) > MAX_BYTES:
-        raise _too_large(shown, place)
-    return Source(shown, _decode(data, shown, place), os.path.dirname(path))
+        raise _too_large(path, shown, place)
+    return Source(shown, _decode(data, path, shown, place), os.path.dirname(path))
 
 
-def _too_large(shown: str, place: Place) -> SpecError:
+def _too_large(path: str, shown: str, place: Place) -> SpecError:
     return spec_error(
-        "A004", f"{shown} is larger than {MAX_BYTES >> 20} MiB", place, "a spec is a few KiB: is this weights?"
+        "A004",
+        f"{shown} is larger than {MAX_BYTES >> 20} MiB",
+        place,
+        importing(path) or "a spec is a few KiB: is this weights?",
     )
 
 
@@ -161,9 +184,9 @@ def _missing(path: str, shown: str, place: Place) -> SpecError:
     return spec_error("A001", f"there is no file {shown}", place, remedy or "check the path")
 
 
-def _decode(data: bytes, shown: str, place: Place) -> str:
+def _decode(data: bytes, path: str, shown: str, place: Place) -> str:
     if b"\0" in data:
-        raise spec_error("A005", f"{shown} is a binary file", place, "a spec is YAML text in UTF-8")
+        raise spec_error("A005", f"{shown} is a binary file", place, importing(path) or "a spec is YAML text in UTF-8")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

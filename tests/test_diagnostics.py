@@ -9,15 +9,17 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from archspec.cli.main import INTERRUPTED
 from archspec.compiler.check.expect import expect_missed
 from archspec.compiler.resolve import resolve
 from archspec.diagnostics import CODES, Diagnostic, Place
-from archspec.errors import SpecError
+from archspec.errors import ArchspecError, SpecError
 
 FOLDER = Path(__file__).parent / "diagnostics"
 ROOT = FOLDER.parents[1]
@@ -61,6 +63,13 @@ def test_every_code_has_a_golden_file_and_is_used():
     assert {case[:4] for case in CASES} == set(CODES)
     sources = "".join(path.read_text("utf-8") for path in (ROOT / "compiler").rglob("*.py"))
     assert set(re.findall(r'"(A\d{3})"', sources)) == set(CODES)
+
+
+def test_the_exit_codes_in_the_documents_are_all_there_are():
+    kinds = [ArchspecError, *ArchspecError.__subclasses__()]
+    said = (ROOT / "docs" / "diagnostics.md").read_text("utf-8").partition("Exit codes:")[2].partition("`archspec")[0]
+    codes = {0, INTERRUPTED, 128 + signal.SIGTERM, 128 + signal.SIGPIPE, *(kind.exit_code for kind in kinds)}
+    assert {int(code) for code in re.findall(r"\*\*(\d+)\*\*", said)} == codes
 
 
 def test_a_record_is_plain():

@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-from archspec.compiler.derive import rounded_width
 from archspec.compiler.resolve import resolve, resolve_text
 from archspec.compiler.source import zoo_names
 from archspec.errors import SpecError
@@ -113,6 +112,11 @@ def test_a_stated_head_dim_needs_no_division(example, width, heads, head_dim):
     ("ratio", "width", "multiple", "rounded", "whole"),
     [
         (4.0, 768, 1, 3072, True),
+        ("8/3", 768, 1, 2048, True),
+        ("8/3", 768, 64, 2048, True),
+        (2.6667, 768, 64, 2112, False),
+        ("8/3", 4096, 256, 11008, False),
+        ("8 / 3", 512, 1, 1366, False),
         (2.7, 10, 1, 27, True),
         (1.1, 10, 1, 11, True),
         (2.667, 768, 1, 2049, False),
@@ -120,8 +124,18 @@ def test_a_stated_head_dim_needs_no_division(example, width, heads, head_dim):
         (3.5, 2304, 64, 8064, True),
     ],
 )
-def test_a_ratio_rounds_up_and_not_for_a_floats_last_digit(ratio, width, multiple, rounded, whole):
-    assert rounded_width(ratio, width, multiple) == (rounded, whole)
+def test_a_ratio_rounds_up_and_not_for_a_floats_last_digit(example, ratio, width, multiple, rounded, whole):
+    sizes = (f"d_model={width}", "decoder.attention.head_dim=16")
+
+    def made(more: str):
+        return layer_of(example, *sizes, f"decoder.ffn.width={{ratio: {ratio}{more}}}").ffn.width
+
+    assert made(f", multiple_of: {multiple}") == rounded
+    if whole:
+        assert made("") == rounded
+    else:
+        with pytest.raises(SpecError, match="A506"):
+            made("")
 
 
 def test_five_spellings_of_a_float_are_one_spec(example):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -32,7 +33,7 @@ decoder:                         # encoder: sees both sides; both of them: an en
     # qk_norm: {{over: head}}
   ffn:
     kind: gated                  # gated (SwiGLU and its kin) or mlp (two linears)
-    width: {{ratio: 2.6667, multiple_of: 64}}
+    width: {{ratio: 8/3, multiple_of: 64}}
     activation: silu
 
 head: {{tied: true}}               # the output layer is the token table
@@ -55,17 +56,14 @@ def command(path: Path, like: str | None, force: bool) -> None:
       archspec init my.yaml
       archspec init my-gpt.yaml --like gpt2
     """
-    name = _name(path.stem)
+    from archspec.compiler.source import name_like
+
+    name = name_like(path.stem) or "my-model"
     text = _like(like, name) if like else STARTER.format(name=name)
     if path.suffix not in (".yaml", ".yml"):
-        raise UsageError(f"{path} does not end in .yaml", f"archspec init {path}.yaml")
+        raise UsageError(f"{path} does not end in .yaml", f"archspec init {quote(f'{path}.yaml')}")
     write_file(path, text.encode(), overwrite=force)
-    click.echo(f"wrote {path}\nnext: archspec check {path}")
-
-
-def _name(stem: str) -> str:
-    """A legal spec name from a file's."""
-    return re.sub(r"[^a-z0-9._-]+", "-", stem.lower()).strip("-._") or "my-model"
+    click.echo(f"wrote {path}\nnext: archspec check {quote(str(path))}")
 
 
 def _like(like: str, name: str) -> str:

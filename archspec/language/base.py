@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from fractions import Fraction
 from math import sqrt
 from typing import Annotated, Any
 
@@ -51,11 +52,10 @@ def _scale(value: float | str) -> float | str:
     return value
 
 
+_BY_TYPE = Discriminator(lambda v: "text" if isinstance(v, str) else "number")
+
 #: A number, or one quotient as the field writes it: `sqrt(d_model)`, `1/sqrt(256)`, `256/d_model`, `1.4/sqrt(layers)`.
-Scale = Annotated[
-    Annotated[Number, Tag("number")] | Annotated[str, AfterValidator(_scale), Tag("text")],
-    Discriminator(lambda v: "text" if isinstance(v, str) else "number"),
-]
+Scale = Annotated[Annotated[Number, Tag("number")] | Annotated[str, AfterValidator(_scale), Tag("text")], _BY_TYPE]
 
 
 def scale_names(scale: float | str) -> set[str]:
@@ -79,6 +79,36 @@ def scale_value(scale: float | str, **names: int) -> float:
 
     below = sqrt(term(match["root"])) if match["root"] else term(match["plain"])
     return term(match["over"]) / below if match["over"] else below
+
+
+_DECIMAL = r"[0-9]{1,15}(?:\.[0-9]{0,15})?"
+_QUOTIENT = re.compile(rf"^({_DECIMAL})/({_DECIMAL})$")
+
+
+def ratio_value(ratio: object) -> Fraction | None:
+    """What a ratio means, exactly: a number as it is written in decimals, or a quotient of two. None where it is no ratio.
+
+    >>> ratio_value("8/3")
+    Fraction(8, 3)
+    """
+    if isinstance(ratio, str):
+        match = _QUOTIENT.match(ratio.replace(" ", ""))
+        above, below = map(Fraction, match.groups()) if match else (0, 0)
+        return Fraction(above, below) if above and below else None
+    number = isinstance(ratio, int | float) and not isinstance(ratio, bool) and 0 < ratio <= 1e30
+    return Fraction(str(ratio)) if number else None
+
+
+def _ratio(value: str) -> str:
+    if ratio_value(value) is None:
+        raise ValueError("a ratio is a number above 0, or a quotient of two such as 8/3")
+    return value
+
+
+#: A number above 0, or a quotient of two: `4`, `8/3`.
+Quotient = Annotated[
+    Annotated[PositiveFloat, Tag("number")] | Annotated[str, AfterValidator(_ratio), Tag("text")], _BY_TYPE
+]
 
 
 def shape_of(value: Any) -> str:

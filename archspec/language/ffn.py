@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag
 
 from .attention import AllOrNone, Sublayer
-from .base import Absent, Node, Number, Positive, PositiveFloat, shape_of, tagged
+from .base import Absent, Node, Number, Positive, PositiveFloat, Quotient, shape_of, tagged
 from .norms import MaybeNorm
 
 Activation = Literal[
@@ -28,7 +28,7 @@ FfnActivation = Literal[Activation, "xielu"]
 class Ratio(Node):
     """ceil(ratio · d_model / multiple_of) · multiple_of"""
 
-    ratio: PositiveFloat = Field(description="of d_model")
+    ratio: Quotient = Field(description="of d_model, a number or a quotient such as 8/3")
     multiple_of: Positive = Field(1, description="round the width up to a multiple of this")
 
 
@@ -53,7 +53,7 @@ class Gated(Sublayer):
     """down( activation( gate x ) · (up x + up_shift) )    (Shazeer 2020, arXiv 2002.05202)"""
 
     kind: Literal["gated"] = "gated"
-    width: Width = Field(description="F, an integer or {ratio: 2.6667, multiple_of: 64}")
+    width: Width = Field(description="F, an integer or {ratio: 8/3, multiple_of: 64}")
     activation: FfnActivation = Field(description="of the gate")
     bias: GatedBias = Field(False, description="of all three linears, or a list of gate, up, down")
     mid_norm: MaybeNorm = Field(None, description="a norm before down")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from archspec.language.attention import AddResidual, GatedResidual, NoResidual, Residual
-from archspec.language.base import scale_names
+from archspec.language.base import ratio_value, scale_names
 from archspec.language.ffn import Gated, Mlp, Moe, Ratio
 from archspec.language.model import Entry, Group, Layer, Spec
 
@@ -102,10 +102,14 @@ def _clamp(site: Site, report: Report) -> None:
 def _ratio(site: Site, width: int | Ratio, path: Path, report: Report) -> None:
     if isinstance(width, int):
         return
-    model, value = site.spec.d_model, width.ratio * site.spec.d_model
+    model, ratio = site.spec.d_model, width.ratio
+    exact = ratio_value(ratio)
+    assert exact is not None  # the language refuses what is none
+    value = float(exact * model)
     step = 2 ** max(0, min(6, int(math.log2(value / 8)))) if value >= 8 else 1
     widths = " or ".join(f"`width: {near}`" for near in (math.floor(value), math.ceil(value)) if near)
-    message = f"{width.ratio:g} × {model} = {value:.10g} is not whole"
+    shown = ratio if isinstance(ratio, str) else f"{ratio:g}"
+    message = f"{shown} × {model} = {value:.10g} is not whole"
     remedy = f"{widths}, or `multiple_of: {step}` to round it up to {math.ceil(value / step) * step}"
     report.error("A506", message, site.place(*path, "width"), remedy)
 
