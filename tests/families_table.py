@@ -14,6 +14,7 @@ COLUMNS = {
     "test_imports": "imports",
     "test_parameters": "parameters",
     "test_logits": "logits",
+    "test_padded": "padded",
     "test_cached": "cached",
     "test_onnx": "ONNX",
     "test_written_as_hf": "written back",
@@ -22,8 +23,9 @@ HEAD = """\
 # Families
 
 What `archspec import` reads. Each row is a tiny random checkpoint that transformers saved: imported, built in float64, loaded, and
-held against the model it came from. The encoders of BERT are read and written too (`bert`; held to transformers in
-`tests/test_parity.py`); of the zoo's other encoders and encoder-decoders only the architecture is here, no weights.
+held against the model it came from. A config names a class, and the class says the head: that of a language model, causal or
+masked, labels of a text or of every token, or none. A pooler is said by hand (`head: pooler`): a class that may have one does not
+tell.
 
 This page is written by the test run that checks it:
 
@@ -33,11 +35,14 @@ pytest tests/test_families.py --write-families
 
 - **imports**: every key of its config.json is read or known to change nothing, and the spec compiles.
 - **parameters**: as many as transformers has, all of them found in the checkpoint. The number is the tiny model's. Selection biases
-  are buffers here; in afmoe, transformers holds them as parameters that are not trained, and they are in the number.
+  are buffers here; in afmoe, transformers holds them as parameters that are not trained, and they are in the number. A pooler
+  beside no head is not.
 - **logits**: the largest difference to transformers in float64, all its float32 casts lifted; at most 1e-9. Attention is
   transformers' eager one; for falcon_alibi it is sdpa, since the eager one of transformers 5.24 adds the ALiBi bias twice.
+- **padded**: the same with padding in what an encoder reads, at its tokens: on the right, and on the left where transformers then
+  counts positions as if it were not there (BERT's tables count it, a padded text is another there; here it is the same).
 - **cached**: decoding in pieces gives the full forward pass.
-- **ONNX**: the exported graphs, whole and cached, on ONNX Runtime in float32, within 1e-4.
+- **ONNX**: the exported graphs, whole and cached where there is a decoder, on ONNX Runtime in float32, within 1e-4.
 - **written back**: `archspec build --as hf` gives a checkpoint that transformers loads with the same logits. A blank: this
   family has no writer.
 """

@@ -30,6 +30,9 @@ def _rows(config: str, model: str, names: str, rows: dict[str, tuple[Any, ...]],
 
 _SHAPE = "hidden_size intermediate_size num_hidden_layers num_attention_heads"
 _LLAMA = f"vocab_size {_SHAPE} num_key_value_heads"
+_TWO_STACKS = "vocab_size d_model " + " ".join(
+    f"{side}_{key}" for side in ("encoder", "decoder") for key in ("layers", "ffn_dim", "attention_heads")
+)
 _DEEPSEEK = "hidden_size intermediate_size moe_intermediate_size num_hidden_layers num_attention_heads q_lora_rank"
 
 PUBLISHED: dict[str, Published] = {
@@ -177,19 +180,53 @@ PUBLISHED: dict[str, Published] = {
     **_rows("RobertaConfig", "RobertaForMaskedLM", "vocab_size max_position_embeddings type_vocab_size", {
         "roberta-base": (50265, 514, 1),
     }),
+    **_rows("XLMRobertaConfig", "XLMRobertaForMaskedLM", _SHAPE, {
+        "xlm-roberta-base": (768, 3072, 12, 12),
+        "xlm-roberta-large": (1024, 4096, 24, 16),
+    }, vocab_size=250002, max_position_embeddings=514, type_vocab_size=1),
     **_rows("AlbertConfig", "AlbertForMaskedLM", _SHAPE, {
         "albert-base": (768, 3072, 12, 12),
     }),
-    "modernbert-base": Published("ModernBertConfig", "ModernBertForMaskedLM", {}),
+    **_rows("DebertaConfig", "DebertaModel", f"vocab_size {_SHAPE}", {
+        "deberta-base": (50265, 768, 3072, 12, 12),
+    }, relative_attention=True, pos_att_type="c2p|p2c", position_biased_input=False, type_vocab_size=0),
+    **_rows("DebertaV2Config", "DebertaV2Model", f"vocab_size {_SHAPE}", {
+        "deberta-v3-xsmall": (128100, 384, 1536, 12, 6),
+        "deberta-v3-small": (128100, 768, 3072, 6, 12),
+        "deberta-v3-base": (128100, 768, 3072, 12, 12),
+        "deberta-v3-large": (128100, 1024, 4096, 24, 16),
+        "mdeberta-v3-base": (251000, 768, 3072, 12, 12),
+    }, relative_attention=True, position_buckets=256, norm_rel_ebd="layer_norm", share_att_key=True,
+       pos_att_type="p2c|c2p", position_biased_input=False),
+    "distilbert-base": Published("DistilBertConfig", "DistilBertForMaskedLM", {}),
+    "mpnet-base": Published("MPNetConfig", "MPNetForMaskedLM", {"max_position_embeddings": 514}),
+    "nomic-embed-text-v1.5": Published("NomicBertConfig", "NomicBertModel", {}),
+    **_rows("ModernBertConfig", "ModernBertForMaskedLM", _SHAPE, {
+        "modernbert-base": (768, 1152, 22, 12),
+        "modernbert-large": (1024, 2624, 28, 16),
+    }),
     **_rows("T5Config", "T5ForConditionalGeneration", "d_model d_ff num_layers num_heads", {
         "t5-small": (512, 2048, 6, 8),
         "t5-base": (768, 3072, 12, 12),
         "t5-large": (1024, 4096, 24, 16),
     }, vocab_size=32128, d_kv=64),
-    **_rows("BartConfig", "BartForConditionalGeneration", "d_model encoder_layers decoder_layers", {
-        "bart-base": (768, 6, 6),
-    }, vocab_size=50265, encoder_ffn_dim=3072, decoder_ffn_dim=3072, encoder_attention_heads=12,
-       decoder_attention_heads=12),
+    **_rows("T5Config", "T5ForConditionalGeneration", "d_model d_ff num_layers num_heads", {
+        "t5-v1.1-small": (512, 1024, 8, 6),
+        "flan-t5-base": (768, 2048, 12, 12),
+    }, vocab_size=32128, d_kv=64, feed_forward_proj="gated-gelu", tie_word_embeddings=False),
+    **_rows("BartConfig", "BartForConditionalGeneration", _TWO_STACKS, {
+        "bart-base": (50265, 768, *(6, 3072, 12) * 2),
+        "bart-large": (50265, 1024, *(12, 4096, 16) * 2),
+    }),
+    **_rows("MBartConfig", "MBartForConditionalGeneration", _TWO_STACKS, {
+        "mbart-large-50": (250054, 1024, *(12, 4096, 16) * 2),
+    }),
+    **_rows("MarianConfig", "MarianMTModel", _TWO_STACKS, {
+        "opus-mt-en-de": (58101, 512, *(6, 2048, 8) * 2),
+    }, max_position_embeddings=512),
+    **_rows("M2M100Config", "M2M100ForConditionalGeneration", _TWO_STACKS, {
+        "nllb-200-distilled-600m": (256206, 1024, *(12, 4096, 16) * 2),
+    }),
 }  # fmt: skip
 
 
@@ -233,7 +270,7 @@ _OLMO3 = {
 }
 _STARCODER2 = {"max_position_embeddings": 16384, "sliding_window": 4096, "bos_token_id": 0, "eos_token_id": 0}
 
-#: What else the decoders' configs say of the function, where it is not the class's default. No shape depends on it.
+#: What else their configs say of the function, where it is not the class's default. No shape depends on it.
 _MEANING: dict[str, dict[str, Any]] = {
     "gpt2 gpt2-medium gpt2-large gpt2-xl gpt3-175b falcon-7b falcon-40b mpt-7b mpt-30b gemma-2b gemma-7b": {},
     "gpt-oss-20b gpt-oss-120b opt-125m opt-350m opt-1.3b opt-2.7b opt-6.7b opt-13b opt-30b opt-66b": {},
@@ -282,6 +319,14 @@ _MEANING: dict[str, dict[str, Any]] = {
     "glm-4.5": {"routed_scaling_factor": 2.5, **_rope(1e6, partial_rotary_factor=0.5)},
     "glm-4.5-air": _rope(1e6, partial_rotary_factor=0.5),
     "minicpm3-4b": _rope(1e4, **{**_LONGROPE, "short_factor": _DIVISORS, "long_factor": _DIVISORS}),
+    "deberta-base deberta-v3-xsmall deberta-v3-small deberta-v3-base deberta-v3-large mdeberta-v3-base": {},
+    "bert-base bert-large albert-base distilbert-base modernbert-base modernbert-large": {},
+    "roberta-base xlm-roberta-base xlm-roberta-large mpnet-base": {"layer_norm_eps": 1e-5},
+    "nomic-embed-text-v1.5": {"max_position_embeddings": 8192},
+    "t5-small t5-base t5-large t5-v1.1-small flan-t5-base": {"n_positions": 512},
+    "bart-base bart-large nllb-200-distilled-600m": {},
+    "mbart-large-50": {"scale_embedding": True, "activation_function": "relu"},
+    "opus-mt-en-de": {"scale_embedding": True, "activation_function": "swish"},
 }  # fmt: skip
 MEANING = {name: more for names, more in _MEANING.items() for name in names.split()}
 
@@ -292,14 +337,24 @@ def config(name: str) -> dict[str, Any]:
 
     model = PUBLISHED[name]
     made: dict[str, Any] = getattr(transformers, model.config)(**model.sizes, **MEANING.get(name, {})).to_dict()
-    return {**made, "architectures": [model.model]}
+    said = {key: model.sizes[key] for key in ("tie_word_embeddings",) if key in model.sizes}  # a T5's is forgotten
+    return {**made, **said, "architectures": [model.model]}
 
 
 def parameters(model: Published) -> int:
-    """Unique parameters of the transformers class, built on the meta device: shapes without memory."""
+    """Unique parameters of the transformers class, built on the meta device: shapes without memory.
+
+    With the head that some T5s have, which the class ties, and the bias of Marian's logits, which is a buffer there; without tables
+    of sines, which are frozen parameters there.
+    """
     import torch
     import transformers
 
     with torch.device("meta"):
         built = getattr(transformers, model.model)(getattr(transformers, model.config)(**model.sizes))
-    return sum(p.numel() for p in {id(p): p for p in built.parameters()}.values())
+    weights = {id(p): p for p in built.parameters() if p.requires_grad}
+    if model.config == "T5Config" and not model.sizes.get("tie_word_embeddings", True):
+        weights[0] = built.lm_head.weight
+    if model.config == "MarianConfig":
+        weights[0] = built.final_logits_bias
+    return sum(p.numel() for p in weights.values())

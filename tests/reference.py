@@ -48,8 +48,19 @@ def tiny(kind: str, **overrides: Any) -> transformers.PreTrainedModel:
 def exact(model: transformers.PreTrainedModel, tables: bool = False) -> transformers.PreTrainedModel:
     """A loaded model again, with its tables (of rotations) in float64 too."""
     again = built(type(model), model.config, tables=tables)
-    again.load_state_dict(model.state_dict())
+    if head := model.get_output_embeddings():
+        again.set_output_embeddings(head)  # it may be its own where the class makes a tied one
+    state = {name: tensor for name, tensor in model.state_dict().items() if name not in computed(model)}
+    again.load_state_dict(again.state_dict() | state)
     return again
+
+
+def computed(model: transformers.PreTrainedModel) -> set[str]:
+    """Tables of sines, which transformers holds as parameters."""
+    tables = (
+        n for n, m in model.named_modules() if isinstance(m, torch.nn.Embedding) and "Sinusoidal" in type(m).__name__
+    )
+    return {f"{name}.weight" for name in tables}
 
 
 def built(
@@ -69,19 +80,30 @@ def built(
 
 @contextmanager
 def _doubles() -> Iterator[None]:
-    """What is made without saying its type is float64."""
-    before = torch.get_default_dtype()
+    """What is made without saying its type is float64, and so is what is made as a `FloatTensor`."""
+    before, single = torch.get_default_dtype(), torch.FloatTensor
     torch.set_default_dtype(torch.float64)
+    torch.FloatTensor = torch.DoubleTensor
     try:
         yield
     finally:
         torch.set_default_dtype(before)
+        torch.FloatTensor = single
 
 
 def logits(model: transformers.PreTrainedModel, ids: Tensor, **inputs: Tensor) -> Tensor:
     """What the model says, to the precision of float64; its last layer where it has no head."""
+    return said(model, input_ids=ids, **inputs)
+
+
+def said(model: transformers.PreTrainedModel, pooled: bool = False, **inputs: Any) -> Tensor:
+    """The same of any inputs. pooled: what its pooler says."""
     with Exact64(), _doubles(), torch.no_grad():
-        out = model(input_ids=ids, **inputs)
+        out = model(**inputs)
+    if pooled:
+        return out.pooler_output
+    if "start_logits" in out:  # two labels for every token, apart
+        return torch.stack((out.start_logits, out.end_logits), -1)
     return out.logits if "logits" in out else out.last_hidden_state
 
 

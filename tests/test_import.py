@@ -187,7 +187,9 @@ def test_a_key_that_nobody_knows_is_an_error_that_names_it(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"model_type": "mamba"}, "no family for `mamba`"),
+        ({"model_type": "mamba"}, "cannot say `mamba` yet: its layers are state spaces"),
+        ({"model_type": "qwen3_5"}, "cannot say `qwen3_5` yet: it has layers with linear attention"),
+        ({"model_type": "kimi_k2"}, "the zoo has `kimi-k2`: `archspec show kimi-k2`"),
         ({"model_type": "lama"}, "no family for `lama`"),
         ({"model_type": None}, "does not say what it is"),
         ({"hidden_act": "swoosh"}, "the activation swoosh, which the language does not have"),

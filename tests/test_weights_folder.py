@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from archspec.compiler.lower import lower
 from archspec.compiler.resolve import resolve, resolve_text
 from archspec.errors import UsageError, WeightsError
+from archspec.exporters.torch.module import build
 from archspec.exporters.weights.folder import write_folder
 from archspec.exporters.weights.source import open_weights
 
@@ -29,6 +30,19 @@ def trained(folder: Path, dtype: torch.dtype = torch.float32) -> Path:
     folder.mkdir(exist_ok=True)
     save_file({n: t.to(dtype) for n, t in checkpoint(model(LLAMA), "llama").items()}, folder / "model.safetensors")
     return folder
+
+
+def test_a_module_is_written_as_it_is(tmp_path: Path) -> None:
+    """One that was trained, say; in the type that it has, and whatever lies beside the spec."""
+    module = build(small().model, dtype="bfloat16", seed=5)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter += 1
+    write_folder(small(weights=trained(tmp_path / "beside")), tmp_path / "a", module=module)
+    written = load_file(tmp_path / "a" / "model.safetensors")
+    assert set(written) == {t.path for t in small().model.tensors()}
+    assert all(torch.equal(tensor, module.tensor(path)) for path, tensor in written.items())
+    assert resolve(tmp_path / "a" / "spec.yaml").spec.dtype == "bfloat16"
 
 
 def test_a_fresh_build_is_its_spec_and_its_weights(tmp_path: Path) -> None:

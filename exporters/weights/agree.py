@@ -34,7 +34,7 @@ def disagreements(
     """Sentences about everything in which the checkpoint's config or metadata and the model differ; and the keys left unread."""
     if family.read is None or not source.metadata:
         return [], ()
-    ledger = Ledger(source.metadata, source.shapes)
+    ledger = Ledger(source.metadata, source)
     try:
         stated = family.read(ledger)
         expected = _model(stated, model)
@@ -53,6 +53,8 @@ def must_say(family: Family, config: Mapping[str, Any], model: Model) -> None:
     if family.read is None:
         raise WeightsError(f"{family.name} has no config.")
     expected = _model(family.read(Ledger(config)), model)
+    if expected.form != model.form:
+        raise WeightsError(f"the {family.name} form is for one of form {expected.form}.")
     found = list(differences(model, expected, NO_FUNCTION))
     if found:
         lines = in_runs(f"{path} is {ours}, the {family.name} form has {theirs}" for path, ours, theirs in found)

@@ -66,7 +66,7 @@ def decoder(
         "vocab_size": c.whole("vocab_size"),
         "context_length": length or c.get(LENGTH),
         "d_model": c.whole(WIDTH),
-        "dtype": _dtype(c),
+        "dtype": dtype(c),
         "norm": norm,
         "embedding": embedding,
         "decoder": {
@@ -81,9 +81,9 @@ def decoder(
     return {key: value for key, value in said("top", written).items() if value not in ({}, {"kind": "normal"})}
 
 
-def each(c: Ledger, block: Callable[[int], Block]) -> list[Block]:
-    """One block a layer."""
-    depth = c.whole(DEPTH)
+def each(c: Ledger, block: Callable[[int], Block], key: str = DEPTH, layers: int | None = None) -> list[Block]:
+    """One block a layer. key: says how many there are; `layers` is the family's default."""
+    depth = c.whole(key, layers)
     if depth > MOST_LAYERS:
         raise WeightsError(f"the config has {depth:,} layers; the deepest models have hundreds.")
     return [block(i) for i in range(depth)]
@@ -105,9 +105,9 @@ def _bare(c: Ledger) -> bool:
     return bool(names) and all(re.fullmatch(r"\w+(?<!LMHead)Model", name) for name in names)
 
 
-def _dtype(c: Ledger) -> str | None:
-    dtype = c.get("dtype|torch_dtype")
-    return dtype if dtype in ("bfloat16", "float16") else None
+def dtype(c: Ledger) -> str | None:
+    said = c.get("dtype|torch_dtype")
+    return said if said in ("bfloat16", "float16") else None
 
 
 def said(owner: Any, value: Block) -> Block:

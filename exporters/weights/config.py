@@ -9,16 +9,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from archspec.errors import WeightsError
+
+if TYPE_CHECKING:
+    from .source import Checkpoint
 
 #: Keys that no run of the model depends on: training, generation, caching, bookkeeping.
 COSMETIC = re.compile(
     r"""architectures|model_type|auto_map|transformers_version|_name_or_path|_commit_hash|_attn\w*|_experts\w*|attn_implementation
     |dtype|torch_dtype|use_cache|cache_implementation|use_return_dict|return_dict|output_\w+|is_encoder_decoder|chunk_size_feed_forward
-    |\w+_token_ids?|sep_token|bos|eos|pad_idx|tokenizer_class|prefix|task_specific_params|problem_type|id2label|label2id|num_labels
-    |finetuning_task|\w*dropout\w*|\w*pdrop|\w*_drop|drop_path\w*|layerdrop|initializer_\w+|init_\w+|\w+_init_std|gradient_checkpointing
+    |\w+_token_ids?|sep_token|bos|eos|pad_idx|tokenizer_class|prefix|task_specific_params|problem_type|id2label|label2id|_?num_labels
+    |finetuning_task|\w*dropout\w*|\w*pdrop|\w*_drop|drop_path\w*|\w*layerdrop|initializer_\w+|init_\w+|\w+_init_std|gradient_checkpointing
+    |max_length|min_length|num_beams|num_beam_groups|num_return_sequences|early_stopping|length_penalty|(encoder_)?no_repeat_ngram_size
+    |bad_words_ids|repetition_penalty|do_sample|force_bos_token_to_be_generated|save_step
     |pretraining_tp|tp_plan|base_model_\w+_plan|router_aux_loss\w*|aux_loss\w*|\w*z_loss\w*|router_jitter_noise|\w*jitter_eps|seq_aux
     |\w*load_balanc\w*|quantization_config|compression_config|fused_\w+_kernel|use_flash_attn|summary_\w+|classifier_\w+|torchscript
     |pruned_heads|is_composition|language|datasets|license|reset_\w+|keys_to_ignore\w*|unsloth_\w+""",
@@ -37,10 +42,10 @@ LARGEST = 10**10
 
 
 class Ledger(Mapping[str, Any]):
-    """A config whose reading is recorded. `names` are the checkpoint's tensors, where it has any."""
+    """A config whose reading is recorded. `weights` are the checkpoint's, where they are there."""
 
-    def __init__(self, values: Mapping[str, Any], names: Collection[str] = (), inside: str = "") -> None:
-        self._values, self.names, self._inside = values, names, inside
+    def __init__(self, values: Mapping[str, Any], weights: Checkpoint | None = None, inside: str = "") -> None:
+        self._values, self.weights, self._inside = values, weights, inside
         self._read: set[str] = set()
         self._parts: dict[str, Ledger] = {}
 
@@ -73,6 +78,11 @@ class Ledger(Mapping[str, Any]):
             told = ", ".join(f"{self._inside}{name}: {shown(value)}" for name, value in said.items())
             raise WeightsError(f"the config says one thing twice and differently: {told}.")
         return first
+
+    @property
+    def names(self) -> Collection[str]:
+        """The checkpoint's tensors; none where there are no weights."""
+        return self.weights.shapes if self.weights else ()
 
     def stated(self, key: str, default: Any) -> Any:
         """What the config says, where `null` says "none" and only an absent key has the default: windows, softcaps."""
@@ -109,7 +119,7 @@ class Ledger(Mapping[str, Any]):
         value = self.get(key, default or {})
         if not isinstance(value, Mapping):
             raise WeightsError(f"the config has {self._inside}{key}: {shown(value)}, where a mapping is meant.")
-        return self._parts.setdefault(key, Ledger(value, self.names, f"{self._inside}{key}."))
+        return self._parts.setdefault(key, Ledger(value, self.weights, f"{self._inside}{key}."))
 
     def unread(self) -> list[str]:
         """Keys that were not read and are neither cosmetic nor empty; a mapping's inner keys as `outer.inner`."""

@@ -18,17 +18,22 @@ Block = dict[str, Any]
 
 def stacked(layers: Sequence[Block]) -> dict[str, Any]:
     """The keys of a stack whose layers these are, first to last."""
-    shapes = keys_of("block")
-    shared: Block = {}
-    rows: list[Block] = [{} for _ in layers]
-    for key, shape in shapes.items():
-        values = [layer.get(key) for layer in layers]
-        if any(value is not None for value in values):
-            _put(key, _hoisted(shape, values, None), shared, rows)
-    entries = shortest([_short(row) for row in rows])
+    shared, rows = hoisted(layers)
+    entries = shortest(rows)
     only = entries[0] if len(entries) == 1 else {}
     depth = only["repeat"] if set(only) == {"repeat"} else entries
-    return {**_short(shared), "layers": depth}
+    return {**shared, "layers": depth}
+
+
+def hoisted(blocks: Sequence[Block]) -> tuple[Block, list[Block]]:
+    """What most of these blocks say, once, and what each says over it."""
+    shared: Block = {}
+    rows: list[Block] = [{} for _ in blocks]
+    for key, shape in keys_of("block").items():
+        values = [block.get(key) for block in blocks]
+        if any(value is not None for value in values):
+            _put(key, _hoisted(shape, values, None), shared, rows)
+    return _short(shared), [_short(row) for row in rows]
 
 
 def _put(key: str, split: tuple[Any, list[Any]], shared: Block, rows: list[Block]) -> None:

@@ -107,7 +107,10 @@ class Faults:
                 key = rows.get(path.split(".")[-2])
                 if key and len(has) == 2 and has[0] != needs[0] and has[1:] == needs[1:]:
                     return f"the file's table has {has[0]} rows, the spec's {needs[0]}: compare {key}"
-        if any("head.out.weight" in paths for paths in self.missing.values()):
+        missing = [path for paths in self.missing.values() for path in paths]
+        if "head.dense.weight" in missing and all(path.startswith("head.") for path in missing):
+            return "the file has no such head: the layers alone are head: none"
+        if "head.out.weight" in missing:
             return "the file has no output matrix of its own: the checkpoint may be tied (head: {tied: true})"
         if self.untied:
             return "if the checkpoint has a head of its own: head: {tied: false}"

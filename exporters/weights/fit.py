@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
-
-import numpy as np
 
 from archspec.errors import WeightsError
 from archspec.ops.model import Model
 
 from .agree import disagreements
+from .compare import is_zero, same
 from .families import FAMILIES
 from .faults import Faults
 from .maps import Entry, Plan, recognise
 from .source import REAL, Checkpoint
-
-#: Elements that are compared at a time.
-CHUNK = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -92,33 +87,24 @@ def _check_present(entry: Entry, source: Checkpoint, faults: Faults) -> None:
 
 
 def _check_copies(found: Plan, model: Model, source: Checkpoint, faults: Faults) -> None:
-    """Every further name of a tensor must hold the same values."""
-    by_path = {e.paths: e.theirs for e in found.entries}
-    pairs = [(c, e.theirs[0]) for e in found.entries for c in e.copies]
+    """All names of a tensor that the file has must hold the same values."""
+    further: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     for alias in found.aliases:
-        stored = by_path.get(tuple(model.ties[p] for p in alias.paths), ())
-        pairs += zip(alias.theirs, stored, strict=False)
-    for copy, name in pairs:
-        if copy in source.shapes and name in source.shapes and not _same(source, copy, name):
-            faults.untied.append((name, copy))
-
-
-def _same(source: Checkpoint, a: str, b: str) -> bool:
-    """Are two tensors equal? Some rows at a time: they may be the largest that there are."""
-    shape = source.shapes[a]
-    if shape != source.shapes[b]:
-        return False
-    if not shape:
-        return np.array_equal(source.read(a), source.read(b))
-    rows, step = prod(shape[:-1]), max(1, CHUNK // max(1, shape[-1]))
-    spans = ((start, min(start + step, rows)) for start in range(0, rows, step))
-    return all(np.array_equal(source.read(a, *span), source.read(b, *span)) for span in spans)
+        further.setdefault(tuple(model.ties[p] for p in alias.paths), []).append(alias.theirs)
+    for entry in found.entries:
+        for i, name in enumerate(entry.theirs):
+            copies = entry.copies if i == 0 else ()
+            names = [name, *copies, *(tied[i] for tied in further.get(entry.paths, ()) if i < len(tied))]
+            first, *rest = [n for n in names if n in source.shapes] or [""]
+            faults.untied += [(first, n) for n in rest if not same(source, first, n)]
 
 
 def _leftover(found: Plan, model: Model, source: Checkpoint, faults: Faults) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names that the plan does not use: (of other heads, computed); all others are faults."""
     rest = [n for n in source.shapes if n not in found.names]
-    buffers = [n for n in rest if found.family.is_buffer(n, found.base)]
+    buffers = [
+        n for n in rest if found.family.is_buffer(n, found.base) or (n in found.family.idle and is_zero(source, n))
+    ]
     unused = [n for n in rest if found.family.is_of_another_head(n, model, found.base)]
     faults.extra += [n for n in rest if n not in buffers and n not in unused]
     return tuple(unused), tuple(buffers)

@@ -41,6 +41,7 @@ def write_folder(
     arch: Buildable,
     output: Path,
     *,
+    module: Transformer | None = None,
     weights: str | Path | None = None,
     dtype: str | None = None,
     seed: int | None = 0,
@@ -50,21 +51,24 @@ def write_folder(
 ) -> str:
     """Build a model, fresh or with weights read, and write it. Returns what was done, as text.
 
+    module: one that is built already, whose weights are written as they are.
     dtype: of the written weights; by default the precision of the file they are read from, or the spec's.
     layout: `archspec` writes spec.yaml and our names, `hf` config.json and the names of a Hugging Face family.
     Raises `UsageError` where `output` is taken, `WeightsError` where weights and spec do not fit.
     """
     _refuse(output, overwrite)
-    found = arch.checkpoint(weights)
-    source = open_weights(found) if found else None
-    dtype = dtype or (_precision(source) if source else arch.spec.dtype)
-    spec = arch.spec.model_copy(update={"dtype": dtype})
-    if source is None:
-        module, lines = build(arch.model, spec.init, dtype=dtype, seed=seed), [f"fresh weights, seed {seed}"]
-        family = None
-    else:
-        module, report = loaded(arch.model, source, dtype, spec.context_length)
+    found = None if module else arch.checkpoint(weights)
+    source, family, lines = open_weights(found) if found else None, None, list[str]()
+    if module:
+        dtype = str(next(module.parameters()).dtype).removeprefix("torch.")
+    elif source:
+        dtype = dtype or _precision(source)
+        module, report = loaded(arch.model, source, dtype, arch.spec.context_length)
         lines, family = report.lines(), report.family
+    else:
+        dtype = dtype or arch.spec.dtype
+        module, lines = build(arch.model, arch.spec.init, dtype=dtype, seed=seed), [f"fresh weights, seed {seed}"]
+    spec = arch.spec.model_copy(update={"dtype": dtype})
     with refusals(output), _whole(output):
         if layout == "hf":
             names = save_hf(

@@ -10,20 +10,32 @@ from typing import Any
 from archspec.compiler.lower import lower
 from archspec.compiler.resolve import resolve_text
 from archspec.compiler.show import written_out
-from archspec.diagnostics import nearest
-from archspec.errors import UsageError, WeightsError
+from archspec.compiler.source import zoo_names
+from archspec.diagnostics import listing, nearest
+from archspec.errors import ArchspecError, UsageError, WeightsError
 
 from .config import Ledger, shown
 from .families import FAMILIES
 from .maps import Family, Format
-from .source import open_weights, read_json
+from .source import Checkpoint, open_weights, read_json
 from .unsaid import UNSAID
 
 #: The order of keys in a spec.
 ORDER = (
-    "vocab_size", "context_length", "d_model", "dtype", "norm", "embedding", "encoder", "decoder", "head", "dropout", "init",
+    "vocab_size", "context_length", "d_model", "dtype", "norm", "embedding", "block", "encoder", "decoder", "head", "dropout",
+    "init",
 )  # fmt: skip
-STACK_ORDER = ("layers", "final_norm", "norm", "placement", "parallel", "residual", "attention", "ffn")
+STACK_ORDER = (
+    "layers",
+    "final_norm",
+    "norm",
+    "placement",
+    "parallel",
+    "residual",
+    "attention",
+    "cross_attention",
+    "ffn",
+)
 
 
 def spec_of(path: str | Path, allow_ignored: Collection[str] = ()) -> str:
@@ -34,10 +46,10 @@ def spec_of(path: str | Path, allow_ignored: Collection[str] = ()) -> str:
     and where keys were left that nothing has read; `UsageError` where there is nothing to read.
     """
     path = Path(path)
-    values, names, form = _opened(path)
+    values, weights, form = _opened(path)
     family = family_of(values, form, path)
     assert family.read is not None
-    ledger = Ledger(values, names)
+    ledger = Ledger(values, weights)
     try:
         stated = family.read(ledger)
     except WeightsError as error:
@@ -71,14 +83,24 @@ def family_of(values: Mapping[str, Any], form: Format, path: Path) -> Family:
         raise WeightsError(f"{path}: the language cannot say `{kind}` yet: {UNSAID[kind]}.")
     guess = nearest(str(kind), sorted({t for f in readable for t in f.types}))
     near = f"the nearest name is `{guess}`; " if guess else ""
-    raise WeightsError(f"{path}: there is no family for `{kind}`.", f"{near}docs/families.md lists those there are")
+    zoo = _of_the_zoo(kind)
+    known = f"the zoo has {listing(zoo[:4])}: `archspec show {zoo[0]}`\n" if zoo else ""
+    raise WeightsError(
+        f"{path}: there is no family for `{kind}`.", f"{known}{near}docs/families.md lists those there are"
+    )
 
 
-def _opened(path: Path) -> tuple[Mapping[str, Any], Collection[str], Format]:
-    """(config or metadata, names of tensors where they are known, format)"""
+def _of_the_zoo(kind: str) -> list[str]:
+    """The specs of the zoo that bear the name of a model_type, with a size or without: `kimi-k2` of kimi_k2."""
+    named = re.compile(re.escape(kind.lower().replace("_", "-")) + r"(-(\d[\d.]*[bm]\b.*|small|base|large))?")
+    return [name for name in zoo_names() if named.fullmatch(name)]
+
+
+def _opened(path: Path) -> tuple[Mapping[str, Any], Checkpoint | None, Format]:
+    """(config or metadata, the weights where they are there, format)"""
     if path.suffix == ".gguf":
         weights = open_weights(path)
-        return weights.metadata, weights.shapes, "gguf"
+        return weights.metadata, weights, "gguf"
     if path.is_dir() and not (path / "config.json").is_file():
         ggufs = sorted(path.glob("*.gguf"))
         if len(ggufs) == 1:
@@ -87,7 +109,15 @@ def _opened(path: Path) -> tuple[Mapping[str, Any], Collection[str], Format]:
     file = path / "config.json" if path.is_dir() else path
     if not file.is_file():
         raise UsageError(f"There is no {path}.", "a checkpoint's folder, a config.json or a .gguf file")
-    return read_json(file), (), "huggingface"
+    return read_json(file), _weights_of(path) if path.is_dir() else None, "huggingface"
+
+
+def _weights_of(folder: Path) -> Checkpoint | None:
+    """A folder's weights; none where there are none that can be read: its config says most of it."""
+    try:
+        return open_weights(folder)
+    except ArchspecError:
+        return None
 
 
 def _value(values: Mapping[str, Any], key: str) -> str:
@@ -121,12 +151,12 @@ def _origin(path: Path, values: Mapping[str, Any]) -> str:
 
 def _ordered(stated: Mapping[str, Any], name: str, origin: str) -> dict[str, Any]:
     spec: dict[str, Any] = {"archspec": 1, "name": name, "about": {"source": origin}}
-    spec |= {key: stated[key] for key in ORDER if key in stated}
-    for stack in ("encoder", "decoder"):
+    spec |= {key: stated[key] for key in sorted(stated, key=ORDER.index)}
+    for stack in ("block", "encoder", "decoder"):
         if stack in spec:
             keys = spec[stack]
             # a number of layers is said first, a list of them last
-            last = ("layers",) if isinstance(keys["layers"], list) else ()
-            order = [key for key in STACK_ORDER if key in keys and key not in last]
+            last = ("layers",) if isinstance(keys.get("layers"), list) else ()
+            order = sorted(keys.keys() - last, key=STACK_ORDER.index)
             spec[stack] = {key: keys[key] for key in (*order, *last)}
     return spec

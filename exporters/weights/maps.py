@@ -88,6 +88,8 @@ class Family:
     types: tuple[str, ...] = ()
     #: Tensors that are no weights: masks and tables that are computed. Below `base`.
     buffers: tuple[str, ...] = ()
+    #: Tensors that add nothing where they are 0 throughout, and then stand in no spec. Full names.
+    idle: tuple[str, ...] = ()
     #: Tensors of heads that the language does not have. Full names.
     aside: tuple[str, ...] = ()
     #: Config or metadata -> what a spec says.

@@ -54,6 +54,15 @@ BERT_LAYER = (
     rule("ffn.down.*", "output.dense.*"),
     rule("ffn_outer_norm.*", "output.LayerNorm.*"),
 )
+#: A whole layer, as fairseq's models name it: its norms have one name, before a sublayer as after it.
+FAIRSEQ_LAYER = (
+    *(rule(f"attention_{site}_norm.*", "self_attn_layer_norm.*") for site in ("input", "outer")),
+    *(rule(f"attention.{x}.*", f"self_attn.{x}_proj.*") for x in "qkv"),
+    rule("attention.o.*", "self_attn.out_proj.*"),
+    *(rule(f"ffn_{site}_norm.*", "final_layer_norm.*") for site in ("input", "outer")),
+    rule("ffn.up.*", "fc1.*"),
+    rule("ffn.down.*", "fc2.*"),
+)
 GATED = tuple(rule(f"ffn.{x}.*", f"mlp.{x}_proj.*") for x in ("gate", "up", "down"))
 
 

@@ -28,10 +28,10 @@ class SpecialTokens:
     pad: int | None = None
 
 
-def special_ids(origin: Mapping[str, Any]) -> dict[str, Any]:
-    """The ids of special tokens that a checkpoint's config, or the metadata of GGUF, names."""
+def special_ids(origin: Mapping[str, Any], *more: str) -> dict[str, Any]:
+    """The ids of special tokens, and of `more`, that a checkpoint's config, or the metadata of GGUF, names."""
     said = {key.rpartition(".")[2].replace("padding_", "pad_"): key for key in origin}
-    return {key: origin[said[key]] for key in SPECIAL if key in said and origin[said[key]] is not None}
+    return {key: origin[said[key]] for key in (*SPECIAL, *more) if key in said and origin[said[key]] is not None}
 
 
 def special_tokens(folder: Path, origin: Mapping[str, Any]) -> SpecialTokens:

@@ -41,7 +41,7 @@ class Fitted:
         """A whole tensor in its shape; with `stop`, rows [start, stop) of it as a matrix, all axes but the last being one."""
         entry = self.entries[path]
         if not entry.chain:
-            found = self.source.read(entry.theirs[0], start, stop)
+            found = self.source.read(entry.theirs[entry.paths.index(path)], start, stop)
         elif stop is not None and entry.chain == (Unstack(),) and (one := _inside(entry, start, stop)):
             found = self.source.read(*one)
         else:

@@ -12,11 +12,13 @@ from archspec.errors import WeightsError
 from archspec.exporters.files import write_text
 
 from .source import Checkpoint
+from .special import special_ids
 
+GENERATION = "generation_config.json"
 #: What belongs to a tokenizer in a checkpoint's folder.
 FILES = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
-    "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model", "generation_config.json",
+    "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model", GENERATION,
 )  # fmt: skip
 
 Json = dict[str, Any]
@@ -72,7 +74,11 @@ def bring_tokenizer(source: Checkpoint, folder: Path) -> list[str]:
     names = [name for name in FILES if (beside / name).is_file()]
     for name in names if beside.resolve() != folder.resolve() else []:
         shutil.copyfile(beside / name, folder / name)
-    return names
+    said = special_ids(source.metadata, "forced_bos_token_id")
+    if GENERATION in names or "decoder_start_token_id" not in said:
+        return names
+    write_text(folder / GENERATION, json.dumps(said, indent=1) + "\n")  # how an answer begins, as older configs say it
+    return [*names, GENERATION]
 
 
 def write_tokenizer(metadata: Mapping[str, Any], folder: Path) -> list[str]:

@@ -126,6 +126,17 @@ class Flatten:
 
 
 @dataclass(frozen=True)
+class Row:
+    """A vector is stored as a matrix of one row."""
+
+    def write(self, ours: Sequence[Array], op: Op) -> Sequence[Array]:
+        return [x[np.newaxis] for x in ours]
+
+    def read(self, theirs: Sequence[Array], shapes: Sequence[Shape], op: Op) -> Sequence[Array]:
+        return [x[0] for x in theirs]
+
+
+@dataclass(frozen=True)
 class Shift:
     """Theirs is ours plus a constant: a weight of `1+w` that is stored as 1 + w."""
 

@@ -41,7 +41,7 @@ def eps(norm: object) -> float:
 
 @dataclass(frozen=True)
 class Layers:
-    """The stack that carries the head, and the attention and ffn of each of its layers."""
+    """A stack, and the attention and ffn of each of its layers."""
 
     stack: Stack
     attentions: tuple[Attention | LatentAttention, ...]
@@ -76,9 +76,15 @@ class Layers:
         return position.rows if isinstance(position, LearnedPositions) else 0
 
 
-def layers(model: Model, family: str) -> Layers:
-    """Raises `WeightsError` unless every layer is one attention and one feed-forward network."""
-    _, stack = model.main
+def layers(model: Model, family: str, of: str | None = None) -> Layers:
+    """The stack that carries the head, or another by its name.
+
+    Raises `WeightsError` where it is not there, or a layer is not one attention (and one of the other stack) and one feed-forward
+    network.
+    """
+    stack = model.stacks().get(of or model.main[0])
+    if stack is None:
+        raise WeightsError(f"the {family} form has an {of}.")
     attentions, ffns = [], []
     for block in stack.layers:
         parts = block.children()

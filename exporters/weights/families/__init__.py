@@ -11,7 +11,7 @@ from pkgutil import iter_modules
 from ..maps import Family
 
 #: Meant where a checkpoint or a model fits several.
-_FIRST = ("archspec", "gpt2", "bert", "llama")
+_FIRST = ("archspec", "gpt2", "bert", "roberta", "llama")
 
 
 def _found() -> tuple[Family, ...]:

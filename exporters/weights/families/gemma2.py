@@ -20,24 +20,29 @@ def attention(c: Ledger, window: int | None) -> Block:
     }
 
 
-def read(c: Ledger, placement: str = "sandwich") -> Written:
-    """Gemma2Config."""
-    c.known(use_bidirectional_attention=False)
+def blocks(c: Ledger) -> list[Block]:
+    """Each layer, without its norms."""
     window, types = c.stated("sliding_window", 4096), layer_types(c, every(2))
-    caps = {site: c.stated(f"{site}_logit_softcapping", cap) for site, cap in (("attn", 50.0), ("final", 30.0))}
+    cap = c.stated("attn_logit_softcapping", 50.0)
 
     def block(i: int) -> Block:
         own = attention(c, window if types[i] == "sliding_attention" else None)
         position = rope(c, head_dim=c.whole("head_dim", 256))
         return {
-            "attention": {**own, "softcap": caps["attn"], "position": position},
+            "attention": {**own, "softcap": cap, "position": position},
             "ffn": gated(c, act="gelu_pytorch_tanh", key="hidden_activation"),
         }
 
+    return each(c, block)
+
+
+def read(c: Ledger, placement: str = "sandwich") -> Written:
+    """Gemma2Config."""
+    c.known(use_bidirectional_attention=False)
     c.ignore("hidden_act")  # the class reads hidden_activation
     return decoder(
-        c, norm=rmsnorm(c, weight="1+w"), embedding=scaled(c), stack={"placement": placement}, layers=each(c, block),
-        head={"softcap": caps["final"]}, tied=True,
+        c, norm=rmsnorm(c, weight="1+w"), embedding=scaled(c), stack={"placement": placement}, layers=blocks(c),
+        head={"softcap": c.stated("final_logit_softcapping", 30.0)}, tied=True,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from archspec.errors import WeightsError
 from ..blocks import HEADS, WIDTH, Written, decoder, each, mlp
 from ..config import Ledger
 from ..maps import rule
-from ..names import decoder_family
+from ..names import FAIRSEQ_LAYER, decoder_family
 
 
 def read(c: Ledger) -> Written:
@@ -44,16 +44,7 @@ def read(c: Ledger) -> Written:
 FAMILY = decoder_family(
     "opt",
     read,
-    (
-        rule("attention_input_norm.*", "self_attn_layer_norm.*"),
-        rule("attention_outer_norm.*", "self_attn_layer_norm.*"),
-        *(rule(f"attention.{x}.*", f"self_attn.{x}_proj.*") for x in "qkv"),
-        rule("attention.o.*", "self_attn.out_proj.*"),
-        rule("ffn_input_norm.*", "final_layer_norm.*"),
-        rule("ffn_outer_norm.*", "final_layer_norm.*"),
-        rule("ffn.up.*", "fc1.*"),
-        rule("ffn.down.*", "fc2.*"),
-    ),
+    FAIRSEQ_LAYER,
     tokens="decoder.embed_tokens",
     layers="decoder.layers.{i}.",
     final="decoder.final_layer_norm",
