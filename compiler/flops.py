@@ -16,7 +16,7 @@ from archspec.ops.bind import Bound, LeafRef, SlotRef
 from archspec.ops.leaves import Linear, Stream, Table
 from archspec.ops.model import Model
 from archspec.ops.record import Record
-from archspec.ops.words import Activation, Counting, Mask, Pool, Rope, Routing, Scores, Sinusoid, Temperature
+from archspec.ops.words import Activation, Counting, Distances, Mask, Pool, Rope, Routing, Scores, Sinusoid, Temperature
 
 from .pairs import pairs
 from .poly import Poly
@@ -156,6 +156,10 @@ class Counter:
     def l2_norm(self, x: Shape, eps: float) -> Shape:
         return self.passed("norm", x)
 
+    def table(self, w: LeafRef) -> Shape:
+        assert isinstance(w.leaf, Table), w
+        return 1, w.leaf.rows, w.leaf.width
+
     # ---- shape
 
     def split_heads(self, x: Shape, heads: int, width: int) -> Shape:
@@ -248,16 +252,28 @@ class Counter:
         scores: Scores,
         cache: tuple[Any, Any] | None = None,
         *,
+        added: Shape | None = None,
         table: LeafRef | None = None,
         sinks: LeafRef | None = None,
     ) -> Shape:
         b, h, t, c = q
         assert c == k[3], (q, k)
         s = P + T if cache else k[2]
+        assert added in (None, (b, h, t, s)), (q, k, added)
         per_pair = Poly.product((b, h, c + v[3]))
         self.add_flops(Poly.product((per_pair, t, s)), per_pair * self.pairs(scores.mask, t, s))
         self.passed("softmax", (b, h, t, s))
         return b, h, t, v[3]
+
+    def relate(
+        self, q: Shape, k: Shape, row_q: Shape | None, row_k: Shape | None, distances: Distances, mask: Mask
+    ) -> Shape:
+        (b, h, t, c), s, rows = q, k[2], distances.rows
+        for row, heads, positions in ((row_q, h, s), (row_k, k[1], t)):
+            assert row in (None, (1, heads, rows, c)), (q, k, row)
+            if row:
+                self.product(b, h, positions, rows, c)
+        return b, h, t, s
 
     def pairs(self, mask: Mask, t: Dim, s: Dim) -> Poly:
         """The pairs that the mask lets through, as a name where they are no polynomial."""

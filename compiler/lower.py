@@ -15,19 +15,19 @@ from archspec.language import norms as ln
 from archspec.language import positions as lp
 from archspec.language.base import scale_value
 from archspec.ops import rotary as rotary_ops
-from archspec.ops.attention import Attention, CrossAttention, OutputGate, QKNorm
+from archspec.ops.attention import Attention, CrossAttention, Disentangled, DistanceTable, OutputGate, QKNorm
 from archspec.ops.base import Op
 from archspec.ops.block import Block, ParallelBlock, Residual, ResidualGate, Stack, Sublayer
 from archspec.ops.embedding import Embedding, LearnedPositions, SinusoidalPositions
 from archspec.ops.ffn import Gated, Mlp
-from archspec.ops.head import ClassifierHead, Head, LmHead, NoHead, PoolerHead
+from archspec.ops.head import ClassifierHead, Dense, Head, LmHead, NoHead, PoolerHead
 from archspec.ops.latent import LatentAttention
 from archspec.ops.leaves import Stream
 from archspec.ops.model import Model
 from archspec.ops.moe import Moe
 from archspec.ops.norms import L2Norm, LayerNorm, Norm, RMSNorm
 from archspec.ops.record import Record
-from archspec.ops.words import Alibi, Buckets, Mask, Rope, Routing, Scores, Sinusoid, Temperature
+from archspec.ops.words import Alibi, Buckets, Distances, Mask, Rope, Routing, Scores, Sinusoid, Temperature
 
 #: The norm sites of each placement.
 SITES: dict[str, tuple[str, ...]] = {
@@ -147,8 +147,15 @@ class _Site(Record):
         of_stack = isinstance(a.position, lp.RelativeBuckets) and a.position.table == "per_stack"
         return Attention(
             **self.heads(a), scores=self.scores(a, mask), rope=rope, cached=self.role == "decoder", sinks=a.sinks,
-            temperature=temperature, table_of_stack=of_stack,
+            temperature=temperature, table_of_stack=of_stack, disentangled=self.disentangled(a.position),
         )  # fmt: skip
+
+    def disentangled(self, p: lp.AttentionPosition) -> Disentangled | None:
+        if not isinstance(p, lp.Disentangled):
+            return None
+        d, dropout = self.spec.d_model, self.spec.dropout.embedding
+        table = DistanceTable(d, Distances(p.buckets, p.max_distance), norm(p.norm, d) if p.norm else None, dropout)
+        return Disentangled(table, "c2p" in p.terms, "p2c" in p.terms, p.projections == "own")
 
     def latent(self, a: la.LatentAttention, mask: Mask, temperature: Temperature | None) -> LatentAttention:
         head_dim = a.qk_nope_head_dim + a.qk_rope_head_dim
@@ -283,7 +290,9 @@ def _scaling(s: lp.RopeScaling) -> rotary_ops.Scaling:
 
 
 def score_temperature(position: object) -> float:
-    """m² where a yarn scaling puts its temperature on the scores, otherwise 1."""
+    """m² where a yarn scaling puts its temperature on the scores, 1 / sqrt(terms) where a score is a sum, otherwise 1."""
+    if isinstance(position, lp.Disentangled):
+        return float((1 + len(position.terms)) ** -0.5)
     s = position.scaling if isinstance(position, lp.Rope) else None
     if isinstance(s, lp.YarnScaling) and s.mscale_on == "scores":
         return rotary_ops.yarn_temperature(s.factor, s.mscale) ** 2
@@ -322,16 +331,21 @@ def _head(spec: lm.Spec) -> Head:
         case lm.PoolerHead():
             return PoolerHead(d, h.activation)
         case lm.ClassifierHead():
-            return ClassifierHead(d, h.labels, h.pool, h.bias)
+            return ClassifierHead(d, h.labels, h.pool, h.bias, *_transform(h.transform, d))
         case lm.NoHead():
             return NoHead(d)
         case lm.LmHead():
             table = spec.embedding.projection.dim if h.tied and spec.embedding.projection else d
-            scale, t = scale_value(h.scale, d_model=d), h.transform
-            return LmHead(
-                d, spec.vocab_size, table, h.tied, h.bias, scale, h.softcap,
-                (t.activation, t.bias) if t else None, norm(t.norm, table) if t else None,
-            )  # fmt: skip
+            scale = scale_value(h.scale, d_model=d)
+            transform = _transform(h.transform, table)
+            return LmHead(d, spec.vocab_size, table, h.tied, h.bias, scale, h.softcap, *transform)
+
+
+def _transform(t: lm.HeadTransform | lm.ClassifierTransform | None, width: int) -> tuple[Dense | None, Norm | None]:
+    """Activation and bias of a head's dense layer, and the norm behind it."""
+    if t is None:
+        return None, None
+    return (t.activation, t.bias), norm(t.norm, width) if t.norm else None
 
 
 def _named(bias: bool | tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:

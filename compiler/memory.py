@@ -2,7 +2,7 @@
 
 Activations are counted by one more reading of the bodies: each word says which of its tensors PyTorch's eager autograd saves,
 and a tensor that several words save is held once. Fused kernels are assumed, as on CUDA: norms keep their input and a number
-a row, attention no T × S matrix unless its scores are capped, which has no fused form.
+a row, attention no T × S matrix but what contents and distances add to its scores, and capped ones, which have no fused form.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from archspec.ops.bind import Bound, LeafRef, SlotRef
 from archspec.ops.head import LmHead
 from archspec.ops.model import Model
 from archspec.ops.record import Record
-from archspec.ops.words import Activation, Rope, Routing, Scores, Sinusoid, Temperature
+from archspec.ops.words import Activation, Distances, Mask, Rope, Routing, Scores, Sinusoid, Temperature
 
 from .flops import B, Counter, Dim, Lengths, M, Shape, T, linear_of
 from .parameters import count_parameters
@@ -214,17 +214,29 @@ class Saved(Counter):
         scores: Scores,
         cache: tuple[Any, Any] | None = None,
         *,
+        added: Shape | None = None,
         table: LeafRef | None = None,
         sinks: LeafRef | None = None,
     ) -> Shape:
         b, h, t, _ = q
         y = Held(super().attend(q, k, v, scores, None))
         self.keep(q, k, v, y)
+        if added:
+            self.keep(added)
         if scores.softcap or sinks:
             self.add_bytes(Poly.product((b, h, t, k[2])) * (2 * self.width))  # capped scores and probabilities
         else:
             self.add_bytes(Poly.product((b, h, t)) * 4)  # log-sum-exp, float32
         return y
+
+    def relate(
+        self, q: Shape, k: Shape, row_q: Shape | None, row_k: Shape | None, distances: Distances, mask: Mask
+    ) -> Shape:
+        b, h, _, _ = q
+        for row, x in ((row_q, k), (row_k, q)):
+            if row:
+                self.keep(x, row, Held((b, h, x[2], distances.rows)))  # a pick keeps what it picked from
+        return Held(super().relate(q, k, row_q, row_k, distances, mask))
 
     def remember(self, x: Shape, slot: SlotRef) -> Shape:
         return x

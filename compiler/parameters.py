@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from archspec.ops.base import Op, Tensor, own_tensors, tensors, walk
+from archspec.ops.base import Op, Tensor, stack_tensors, tensors, walk
 from archspec.ops.leaves import Linear, Slot
 from archspec.ops.model import Model
 from archspec.ops.moe import Moe
@@ -17,7 +17,7 @@ class LayerRun(Record):
     stack: str
     first: int
     last: int
-    #: Parameters of one such layer, by component.
+    #: Parameters of one such layer, by component; what all layers of the stack share is in none.
     by_component: dict[str, int]
     #: Of these, what one token does not use.
     idle: int
@@ -62,26 +62,34 @@ TABLES = ("token_embedding", "position_embedding", "token_type_embedding")
 def count_parameters(model: Model) -> Parameters:
     """Add up the leaves. Equal layers are walked once and multiplied, so that depth costs nothing."""
     sizes: dict[str, int] = {}
-    untied = idle = 0
-    runs: list[LayerRun] = []
-    for name, stack in model.stacks().items():
-        for run in _runs(name, stack.layers, stack.owners):
-            runs.append(run)
-            untied += run.count * run.total
-            idle += 0 if run.shared else run.count * run.idle
-            for component, n in run.by_component.items():
-                _add(sizes, component, 0 if run.shared else n * run.count)
-        for path, (_, tensor) in stack.shared_leaves().items():
-            layer = int(path.split(".")[1])
-            if stack.owners[layer] == layer:
-                _add(sizes, tensor.component, -tensor.size)
+    for t, times in repeated(model):
+        _add(sizes, t.component, times * t.size if t.trained else 0)
+    runs = tuple(run for name, stack in model.stacks().items() for run in _runs(name, stack.layers, stack.owners))
+    untied = (
+        sum(run.count * run.total for run in runs)
+        + sum(_of_stacks(model))
+        + sum(t.size for t in _outside_layers(model))
+    )
+    idle = sum(run.count * run.idle for run in runs if not run.shared)
     ties = {path: to for path, to in model.ties.items() if ".layers." not in path}
-    for t in _outside_layers(model):
-        untied += t.size
-        _add(sizes, t.component, 0 if t.path in ties else t.size)
     total = sum(sizes.values())
     embedding = sum(sizes.get(c, 0) for c in TABLES)
-    return Parameters(total, embedding, total - idle, untied, _ordered(sizes), tuple(runs), ties)
+    return Parameters(total, embedding, total - idle, untied, _ordered(sizes), runs, ties)
+
+
+def repeated(model: Model) -> Iterator[tuple[Tensor, int]]:
+    """(tensor, how often it is stored): equal layers are one, by the paths of the first of them; 0: it is another one."""
+    for name, stack in model.stacks().items():
+        equal: dict[int, list[int]] = {}
+        for i, layer in enumerate(stack.layers):
+            if stack.owners[i] == i:
+                equal.setdefault(id(layer), []).append(i)
+        for first, *others in equal.values():
+            at = f"{name}.layers.{first}."
+            for t in tensors(stack.layers[first], at):
+                paths = (t.path, *(f"{name}.layers.{i}.{t.path.removeprefix(at)}" for i in others))
+                yield t, sum(path not in model.ties for path in paths)
+    yield from ((t, int(t.path not in model.ties)) for t in _outside_layers(model))
 
 
 def _runs(stack: str, layers: tuple[Op, ...], owners: tuple[int, ...]) -> Iterator[LayerRun]:
@@ -101,19 +109,24 @@ def _runs(stack: str, layers: tuple[Op, ...], owners: tuple[int, ...]) -> Iterat
 def _sizes(layer: Op) -> tuple[dict[str, int], int]:
     """Parameters of a layer by component, and how many of them a token leaves alone: those of experts it does not choose."""
     counted: dict[str, int] = {}
-    idle = 0
-    for _, op, component in walk(layer):
-        for t in own_tensors(op, component=component):
+    of_stack = {t.path for t in stack_tensors(layer)}
+    for t in tensors(layer):
+        if t.path not in of_stack:
             _add(counted, t.component, t.size if t.trained else 0)
-        if isinstance(op, Moe):
-            idle += unchosen(op)
-    return counted, idle
+    return counted, sum(unchosen(op) for _, op, _ in walk(layer) if isinstance(op, Moe))
 
 
 def unchosen(op: Moe) -> int:
     """Parameters of the experts that a token does not choose. What experts share, a norm's weight, it does use."""
     stacked = sum(t.size for t in tensors(op.expert) if isinstance(t.leaf, Linear))
     return stacked // op.experts * (op.experts - op.routing.k)
+
+
+def _of_stacks(model: Model) -> Iterator[int]:
+    """Sizes of what all layers of a stack share."""
+    for stack in model.stacks().values():
+        layers = {id(layer): layer for layer in stack.layers}.values()
+        yield from {t.path: t.size for layer in layers for t in stack_tensors(layer)}.values()
 
 
 def _outside_layers(model: Model) -> Iterator[Tensor]:

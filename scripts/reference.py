@@ -1,4 +1,4 @@
-"""The generated parts of the documents: the tables of docs/language.md, docs/diagnostics.md, and what is not yet compiled.
+"""The generated parts of the documents: the tables of docs/language.md, and docs/diagnostics.md.
 
 python scripts/reference.py            rewrite what stands between `<!-- begin: NAME -->` and `<!-- end -->`
 python scripts/reference.py --check    say which documents are out of date, and exit 1
@@ -17,7 +17,6 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from archspec.compiler.check.not_yet import NOT_YET
 from archspec.compiler.grammar import BLOCK_KEYS, TOP, Owner, Shape, keys_of
 from archspec.diagnostics import CODES
 from archspec.language.ffn import Activation
@@ -25,7 +24,6 @@ from archspec.language.model import Layer, Spec, Stack
 
 ROOT = Path(__file__).resolve().parents[1]
 GOLDENS = ROOT / "tests" / "diagnostics"
-NOT_YET_MARK = "*not yet*"
 
 #: The mappings that only a file has, and the type of the language that describes their keys.
 _FILE_ONLY = {"top": Spec, "stack": Stack, "block": Layer, "entry": Layer}
@@ -56,7 +54,7 @@ def main() -> int:
 
 def documents() -> tuple[Path, ...]:
     """The documents that have generated parts."""
-    return (ROOT / "README.md", ROOT / "docs" / "language.md", ROOT / "docs" / "diagnostics.md")
+    return (ROOT / "docs" / "language.md", ROOT / "docs" / "diagnostics.md")
 
 
 def rewritten(path: Path) -> str:
@@ -67,7 +65,7 @@ def rewritten(path: Path) -> str:
 
 def part(name: str) -> str:
     """What stands between the markers of this name."""
-    parts: dict[str, Callable[[], str]] = {"codes": codes, "not-yet": not_yet_list, "diagnostics": diagnostics}
+    parts: dict[str, Callable[[], str]] = {"codes": codes, "diagnostics": diagnostics, "example": example}
     return parts[name]() if name in parts else table(owners()[name])
 
 
@@ -77,44 +75,18 @@ def part(name: str) -> str:
 @cache
 def owners() -> dict[str, Owner]:
     """Every mapping of the language by name, in the order in which the grammar reaches it."""
-    return {_name(owner): owner for owner in _reachable(frozenset())}
-
-
-def _reachable(cut: frozenset[tuple[Owner, str]]) -> dict[Owner, None]:
-    """The mappings that the grammar reaches from the top without the fields and kinds in `cut`."""
-    found: dict[Owner, None] = {}
+    found: dict[str, Owner] = {}
 
     def visit(shape: Shape | None) -> None:
         for owner in shape.owners.values() if shape else ():
-            if owner not in found and (owner, "kind") not in cut:
-                found[owner] = None
-                for key, below in keys_of(owner).items():
-                    if (owner, key) not in cut:
-                        visit(below)
-                        visit(below.item)
+            if _name(owner) not in found:
+                found[_name(owner)] = owner
+                for below in keys_of(owner).values():
+                    visit(below)
+                    visit(below.item)
 
     visit(TOP)
     return found
-
-
-@cache
-def not_yet() -> frozenset[tuple[Owner, str]]:
-    """The fields that are not compiled yet, each with its mapping; `kind` stands for the mapping as a whole."""
-    marked: set[tuple[Owner, str]] = set()
-    layer = keys_of(Layer)
-    for path, values, _ in NOT_YET:
-        places = [layer[name] for name in ("attention", "cross_attention", "ffn")]
-        for step in path[:-1]:
-            places = [
-                keys[step] for shape in places for owner in shape.owners.values() if step in (keys := keys_of(owner))
-            ]
-        for shape in places:
-            for kind, owner in shape.owners.items():
-                if path[-1] != "kind" and path[-1] in keys_of(owner):
-                    marked.add((owner, path[-1]))
-                elif path[-1] == "kind" and kind in (values or ()):
-                    marked.add((owner, "kind"))
-    return frozenset(marked)
 
 
 def _name(owner: Owner) -> str:
@@ -129,8 +101,6 @@ def table(owner: Owner) -> str:
         head = f"`{kind.default}`: " if kind else ""
         first, *more = [" ".join(text.split()) for text in (owner.__doc__ or "").strip().split("\n\n")]
         lines += [f"{head}{first}", "", *(line for text in more for line in (text, ""))]
-        if owner not in _reachable(not_yet()):
-            lines += [f"{NOT_YET_MARK}: legal in the language, not compiled by this version.", ""]
     own = {k: v for k, v in keys_of(owner).items() if owner not in ("stack", "entry") or k not in BLOCK_KEYS}
     rows = [row for key, shape in own.items() if (row := _row(owner, key, shape))]
     if rows:
@@ -152,8 +122,7 @@ def _row(owner: Owner, key: str, shape: Shape) -> str | None:
     else:
         assert info is not None, (owner, key)
         default, meaning = _default(info, shape), _meaning(info)
-    mark = f" {NOT_YET_MARK}" if (owner, key) in not_yet() else ""
-    return f"| `{key}`{mark} | {_value(shape, info)} | {default} | {meaning} |"
+    return f"| `{key}` | {_value(shape, info)} | {default} | {meaning} |"
 
 
 def _meaning(info: FieldInfo) -> str:
@@ -201,7 +170,7 @@ def _value(shape: Shape, info: FieldInfo | None) -> str:
     )
     types = set(shape.types)
     if {float, str} <= types:
-        out.append("[scale](#scales)")
+        out.append("number > 0, quotient" if shape.name == "ratio" else "[scale](#scales)")
         types -= {float, str}
     below = " ≥ 1" if shape.name in ("window", "layers") else _bounds(annotation, info.metadata if info else ())
     names = {bool: "`true`, `false`", int: f"integer{below}", float: f"number{below}", str: "text"}
@@ -239,17 +208,6 @@ def _bounds(annotation: Any, metadata: Any = ()) -> str:
     return next((below for arg in get_args(annotation) if (below := _bounds(arg))), "")
 
 
-def not_yet_list() -> str:
-    """What is legal and not compiled, as a list."""
-    rows = ["None: everything in this language is compiled.\n"] if not NOT_YET else []
-    for path, values, what in NOT_YET:
-        where = ".".join(path[:-1] if path[-1] == "kind" else path)
-        written = " or ".join(f"`{str(v).lower()}`" for v in values or ())
-        place = "" if path == ("kind",) else f" (`{where}`{': ' + written if written else ''})"
-        rows.append(f"- {what}{place or f' (kind {written})'}\n")
-    return "".join(rows)
-
-
 # -------------------------------------------------------------------------------------------------------- diagnostics
 
 _STAGES = {
@@ -262,7 +220,6 @@ _STAGES = {
     "A6": "Stacks and heads",
     "A7": "Overrides",
     "A8": "Totals",
-    "A9": "Not yet",
 }
 
 
@@ -271,6 +228,11 @@ def codes() -> str:
     return "| code | condition |\n|---|---|\n" + "".join(
         f"| [{c}](#{c.lower()}) | {what} |\n" for c, what in CODES.items()
     )
+
+
+def example() -> str:
+    """What is printed of one golden file."""
+    return f"```text\n{(GOLDENS / 'A202.txt').read_text().strip()}\n```\n"
 
 
 def diagnostics() -> str:

@@ -10,7 +10,6 @@ import pytest
 from pydantic import BaseModel
 
 from archspec.compiler.check.expect import expect_missed
-from archspec.compiler.check.not_yet import NOT_YET
 from archspec.compiler.grammar import Shape, keys_of
 from archspec.compiler.lower import lower
 from archspec.compiler.resolve import resolve, resolve_text
@@ -183,6 +182,11 @@ def test_a_norm_after_the_rotation_sees_what_lengthens_it(example):
         ("{kind: relative_buckets, buckets: 4, max_distance: 2}", []),
         ("{kind: relative_buckets, buckets: 2}", ["A314"]),
         ("{kind: relative_buckets, buckets: 5}", ["A314"]),
+        ("{kind: disentangled, buckets: 3, max_distance: 16}", ["A314"]),
+        ("{kind: disentangled, buckets: 8, max_distance: 5}", ["A314"]),
+        ("{kind: disentangled, buckets: 8, max_distance: 6}", []),
+        ("{kind: disentangled, buckets: 1}", []),
+        ("{kind: disentangled, buckets: 8, terms: []}", ["A104"]),
         ("alibi", []),
     ],
 )
@@ -234,22 +238,6 @@ def test_the_kv_heads_that_are_offered_divide(example, heads):
         assert error.code == "A202"
         assert offered
         assert all(heads % n == 0 for n in offered)
-
-
-# -------------------------------------------------------------------------------------------------------------- not yet
-
-_SAID = {
-    "disentangled": "encoder.attention.position={kind: disentangled, buckets: 8, max_distance: 16}",
-}
-
-
-@pytest.mark.parametrize("row", NOT_YET, ids=lambda row: row[2])
-def test_what_is_not_compiled_yet_says_so(example, row):
-    _, values, what = row
-    for value in values:
-        with pytest.raises(SpecError) as raised:
-            resolve_text(example.replace("decoder:", "encoder:"), overrides=[_SAID[value]])
-        assert [(d.code, d.message) for d in raised.value.diagnostics] == [("A900", f"not yet: {what}")]
 
 
 # --------------------------------------------------------------------------------------------------------------- totals

@@ -42,6 +42,7 @@ head: {tied: true}
 #: Of keys as wide as values: a CPU's fused attention takes no others.
 LATENTS = """decoder.attention=
   {kind: mla, heads: 4, kv_lora_rank: 24, qk_nope_head_dim: 8, qk_rope_head_dim: 8, v_head_dim: 16, position: rope}"""
+DISTANCES = "decoder.attention={heads: 4, kv_heads: 4, bias: true, position: {kind: disentangled, buckets: 16, max_distance: 40}}"
 
 
 def small(*overrides: str) -> Model:
@@ -100,6 +101,30 @@ def test_bert_equals_transformers() -> None:
     with torch.device("meta"):
         theirs = BertForMaskedLM(BertConfig())
     assert total(load("bert-base").model) == sum(p.numel() for p in theirs.parameters())
+
+
+@pytest.mark.parametrize(("shared", "terms"), [(True, "c2p|p2c"), (False, "c2p|p2c"), (False, "p2c")])
+def test_the_flops_of_disentangled_attention_are_those_of_transformers(shared: bool, terms: str) -> None:
+    """The witness is torch's counter on transformers' class: distances through their linears, every one against all contents."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+    from transformers import DebertaV2Config, DebertaV2Model
+
+    config = DebertaV2Config(
+        vocab_size=50, hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=48,
+        max_position_embeddings=64, relative_attention=True, position_buckets=8, share_att_key=shared,
+        pos_att_type=terms, position_biased_input=False,
+    )  # fmt: skip
+    theirs = DebertaV2Model(config).eval().requires_grad_(False)
+    position = f"{{kind: disentangled, buckets: 8, max_distance: 64, terms: [{terms.replace('|', ', ')}]}}"
+    ours = tiny(
+        "deberta", "vocab_size=50", "encoder.layers=3", "head=none", f"encoder.attention.position={position}",
+        f"encoder.attention.position.projections={'shared' if shared else 'own'}",
+    )  # fmt: skip
+    for batch, length in ((1, 17), (3, 40)):
+        with FlopCounterMode(display=False) as counter:
+            theirs(torch.zeros(batch, length, dtype=torch.long))
+        assert dense(ours, batch=batch, length=length) == counter.get_total_flops()
 
 
 def test_original_transformer_matrices() -> None:
@@ -344,6 +369,10 @@ def test_json_is_plain_integers() -> None:
             ("norm=layernorm", "decoder.ffn={kind: mlp, width: 256, activation: gelu, bias: true}", LATENTS),
             2 * 2 * 48 * 64 * 4,
         ),  # on CPU, attention gives heads one after the other where its queries are put together so: merging them copies
+        (
+            ("norm=layernorm", "decoder.ffn={kind: mlp, width: 256, activation: gelu, bias: true}", DISTANCES),
+            2 * (2 * 2 * 48 * 64 * 4 - 2 * 4 * 48 * 4),
+        ),  # on CPU, attention whose bias has a gradient is not fused: it keeps q and k scaled as well, and no number a row
         (
             (),
             5 * 2 * 48 * 64 * 4,

@@ -31,6 +31,11 @@ VARIANTS: list[tuple[str, ...]] = [
     ("bert", "encoder.attention.position={kind: relative_buckets, buckets: 8, max_distance: 12}"),
     ("bert", "encoder.attention.position=alibi", "encoder.attention.sinks=true"),
     ("t5", "block.attention.position.table=per_layer"),
+    ("t5", "block.attention.position={kind: disentangled, buckets: 4, max_distance: 10}"),
+    ("deberta", "encoder.attention.window=3", "encoder.attention.kv_heads=2", "context_length=128"),
+    ("deberta", "encoder.attention.bias=[q, v, o]", "encoder.attention.position.projections=own"),
+    ("distances", "decoder.attention.position.terms=[c2p]", "decoder.attention.sinks=true", "decoder.layers=2"),
+    ("distances", "decoder.attention.kv_heads=1", "decoder.attention.position.norm=l2norm", "decoder.layers=2"),
     ("moe", "decoder.ffn.top_k=1"),
     ("moe", "decoder.ffn.top_k=6"),
     ("moe", "decoder.ffn.router.score=sigmoid", "decoder.ffn.router.normalize=false"),
@@ -59,7 +64,7 @@ def test_every_variant_computes_what_pytorch_does(variant: tuple[str, ...]) -> N
         assert e.difference(e.stepped(feed, cuts)[0], want, feed) < CLOSE
 
 
-@pytest.mark.parametrize("name", ["t5", "alibi", "buckets", "sinks", "moe", "mla"])
+@pytest.mark.parametrize("name", ["t5", "alibi", "buckets", "distances", "sinks", "moe", "mla"])
 def test_far_from_the_start(name: str) -> None:
     e = exported(name, "context_length=128")
     feed, want = e.send(Case(2, (64, 1, 33), True, 40))

@@ -156,6 +156,15 @@ TINY = {
           ffn: {kind: mlp, width: 48, activation: gelu}
         head: {kind: classifier, labels: 3, pool: mean}
     """,
+    "labels": """
+        norm: {kind: layernorm}
+        embedding: {position: learned}
+        encoder:
+          layers: 1
+          attention: {heads: 4}
+          ffn: {kind: mlp, width: 48, activation: gelu}
+        head: {kind: classifier, labels: 3, pool: first, transform: {activation: gelu, bias: false, norm: {bias: false}}}
+    """,
     "t5": """
         norm: {kind: rmsnorm}
         block:
@@ -182,6 +191,29 @@ TINY = {
           layers: 2
           attention: {heads: 4, kv_heads: 2, sinks: true, position: {kind: relative_buckets, buckets: 8, max_distance: 12, table: per_layer}}
           ffn: {kind: mlp, width: 48, activation: gelu}
+        head: {tied: false}
+    """,
+    "deberta": """
+        norm: {kind: layernorm}
+        embedding: {norm: layernorm}
+        encoder:
+          layers: 2
+          placement: post
+          attention:
+            heads: 4
+            bias: true
+            position: {kind: disentangled, buckets: 6, max_distance: 12, projections: shared, norm: layernorm}
+          ffn: {kind: mlp, width: 48, activation: gelu, bias: true}
+        head: {tied: true, bias: true, transform: {activation: gelu}}
+    """,
+    "distances": """
+        norm: {kind: rmsnorm}
+        decoder:
+          attention: {heads: 4, kv_heads: 2, bias: true, qk_norm: {over: head}, position: {kind: disentangled, buckets: 5}}
+          ffn: {kind: gated, width: 48, activation: silu}
+          layers:
+            - {attention: {window: 4, softcap: 2.0}}
+            - {attention: {position: {terms: [p2c], projections: shared}}}
         head: {tied: false}
     """,
     "sinks": """
@@ -337,10 +369,10 @@ GROWING = {
 
 DECODERS = (
     "gpt2", "llama", "sandwich", "parallel", "shared", "prefix", "chunk", "odd", "alibi", "buckets", "sinks", "moe", "experts",
-    "mixer", "mla", "gates", "stretched",
+    "mixer", "mla", "gates", "stretched", "distances",
 )  # fmt: skip
 SEQ2SEQ = ("seq2seq", "t5like", "t5", "latents")
-ENCODERS = ("bert", "albert", "pooler", "classifier")
+ENCODERS = ("bert", "deberta", "albert", "pooler", "classifier", "labels")
 
 
 def text(name: str) -> str:

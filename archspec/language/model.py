@@ -79,11 +79,16 @@ class Embedding(Node):
     )
 
 
-class HeadTransform(Node):
-    """norm( activation( dense h ) ), to the width of the token table"""
+class Dense(Node):
+    """activation( dense h )"""
 
     activation: Activation = Field(description="of the dense layer")
     bias: bool = Field(True, description="of the dense layer")
+
+
+class HeadTransform(Dense):
+    """norm( activation( dense h ) ), to the width of the token table"""
+
     norm: Norm = Field(description="= the model's norm")
 
 
@@ -105,8 +110,14 @@ class PoolerHead(Node):
     activation: Activation = Field("tanh", description="of the dense layer")
 
 
+class ClassifierTransform(Dense):
+    """norm( activation( dense h ) )"""
+
+    norm: MaybeNorm = Field(None, description="of its result")
+
+
 class ClassifierHead(Node):
-    """linear( pool h )"""
+    """linear( t( pool h ) )"""
 
     kind: Literal["classifier"] = "classifier"
     labels: Positive = Field(description="classes")
@@ -114,6 +125,9 @@ class ClassifierHead(Node):
         description="which rows; `tokens`: a label for every token"
     )
     bias: bool = Field(True, description="of the linear")
+    transform: Annotated[ClassifierTransform | None, Absent] = Field(
+        None, description="a dense layer before the linear"
+    )
 
 
 class NoHead(Node):

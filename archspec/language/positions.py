@@ -147,18 +147,23 @@ class RelativeBuckets(Node):
 
 
 class Disentangled(Node):
-    """score = (q·k + [c2p] q·r_k + [p2c] r_q·k) / sqrt(C (1 + terms)); a relative table a stack    (DeBERTa, arXiv 2006.03654)"""
+    """score = scale / sqrt(1 + terms) · (q·k + [c2p] q·r_k + [p2c] r_q·k), r a row for i - j    (DeBERTa, arXiv 2006.03654)
+
+    One table of 2 · buckets rows serves all layers of a stack. A row becomes r_q and r_k as a token becomes q and k.
+    """
 
     kind: Literal["disentangled"] = "disentangled"
     terms: tuple[Literal["c2p", "p2c"], ...] = Field(
-        ("c2p", "p2c"), description="content-to-position, position-to-content"
+        ("c2p", "p2c"), min_length=1, description="content-to-position, position-to-content"
     )
-    buckets: Positive = Field(description="half the rows of the relative table")
-    max_distance: Positive = Field(description="distance at which the last bucket begins")
+    buckets: Positive = Field(description="rows of the table on either side")
+    max_distance: Annotated[Positive | None, Absent] = Field(
+        None, description="distance at which log-spaced buckets end; none: a bucket for each distance, up to the last"
+    )
     projections: Literal["own", "shared"] = Field(
-        "own", description="shared: positions go through the layer's own q and k"
+        "own", description="linears make r_q and r_k: own ones, with the biases of q and k, or theirs"
     )
-    norm: MaybeNorm = Field(None, description="of the relative table")
+    norm: MaybeNorm = Field(None, description="of the table's rows")
 
 
 AttentionPosition = Annotated[

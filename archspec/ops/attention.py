@@ -9,7 +9,7 @@ from .base import Children, Op
 from .leaves import Leaf, Linear, Slot, Stream, Table, Vector
 from .norms import Norm
 from .record import Record
-from .words import Activation, Buckets, Rope, Scope, Scores, Temperature, V, Words
+from .words import Activation, Buckets, Distances, Rope, Scope, Scores, Temperature, V, Words
 
 
 class QKNorm(Record):
@@ -41,6 +41,42 @@ class OutputGate(Record):
         """B T D -> B T H·C', or B T H where there is one a head."""
         g = t.linear(x, w.gate)
         return t.activate(t.add_heads(g, w.gate_bias) if self.shared_bias else g, self.activation)
+
+
+class DistanceTable(Op):
+    """The rows of a stack's table of distances, normed: what contents are compared with in disentangled attention."""
+
+    component: ClassVar[str] = "attention"
+
+    width: int
+    distances: Distances
+    norm: Norm | None = None
+    dropout: float = 0.0
+
+    def leaves(self) -> Mapping[str, Leaf]:
+        return {"table": Table(self.distances.rows, self.width)}
+
+    def children(self) -> Children:
+        return {"norm": self.norm} if self.norm else {}
+
+    def forward(self, t: Words[V], w: Scope) -> V:
+        rows = t.table(w.table)  # 1 R D
+        return t.dropout(w.norm(t, rows) if self.norm else rows, self.dropout)
+
+
+class Disentangled(Record):
+    """Scores of contents against distances    (DeBERTa, arXiv 2006.03654, equation 4)."""
+
+    table: DistanceTable
+    #: Are queries compared with distances (c2p), and distances with keys (p2c)?
+    c2p: bool
+    p2c: bool
+    #: Have distances linears of their own, or those of q and k?
+    own: bool
+
+    @property
+    def terms(self) -> int:
+        return 1 + self.c2p + self.p2c
 
 
 class _Heads(Op):
@@ -136,9 +172,10 @@ class Attention(_Heads):
     temperature: Temperature | None = None
     #: Is the table of a bucketed bias one for the whole stack?
     table_of_stack: bool = False
+    disentangled: Disentangled | None = None
 
-    def stack_leaves(self) -> tuple[str, ...]:
-        return ("table",) if self.table_of_stack else ()
+    def of_stack(self) -> tuple[str, ...]:
+        return ("table",) * self.table_of_stack + ("distances",) * bool(self.disentangled)
 
     def leaves(self) -> Mapping[str, Leaf]:
         leaves = dict(super().leaves())
@@ -146,7 +183,14 @@ class Attention(_Heads):
             leaves["table"] = Table(self.scores.bias.count, self.heads)
         if self.sinks:
             leaves["sinks"] = Vector((self.heads,), 0.0)
+        if self.disentangled and self.disentangled.own:
+            there = {"q": self.disentangled.p2c, "k": self.disentangled.c2p}
+            leaves |= {f"distance_{side}": leaves[side] for side, is_there in there.items() if is_there}
         return leaves
+
+    def children(self) -> Children:
+        table = {"distances": self.disentangled.table} if self.disentangled else {}
+        return {**super().children(), **table}
 
     def state(self) -> Mapping[str, Slot]:
         if not self.cached:
@@ -168,8 +212,25 @@ class Attention(_Heads):
         learned = {"table": w.table} if isinstance(self.scores.bias, Buckets) else {}
         if self.sinks:
             learned["sinks"] = w.sinks
+        if self.disentangled:
+            if cache:
+                k, v, cache = t.remember(k, w.key), t.remember(v, w.value), None  # B K S C, B K S C'
+            learned["added"] = self.against_distances(t, w, self.disentangled, q, k)
         y = t.attend(q, k, v, self.scores, cache, **learned)  # B H T C'
         return self.output(t, w, x, y)
+
+    def against_distances(self, t: Words[V], w: Scope, d: Disentangled, q: V, k: V) -> V:
+        """B H T C, B K S C -> B H T S"""
+        rows, stream, norm = w.distances(t), self.scores.mask.keys, self.qk_norm is not None  # 1 R D
+
+        def side(name: str, heads: int) -> V:
+            leaf = getattr(w, f"distance_{name}" if d.own else name)
+            y = self.side(t, rows, leaf, getattr(w, f"{name}_norm") if norm else None, heads, stream)
+            return t.scale(y, self.scores.scale)
+
+        row_q = side("q", self.heads) if d.p2c else None  # 1 H R C
+        row_k = side("k", self.kv_heads) if d.c2p else None  # 1 K R C
+        return t.relate(q, k, row_q, row_k, d.table.distances, self.scores.mask)
 
 
 class CrossAttention(_Heads):

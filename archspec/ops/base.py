@@ -31,8 +31,8 @@ class Op(Record):
         """Name -> what it stores."""
         return {}
 
-    def stack_leaves(self) -> tuple[str, ...]:
-        """Names of the leaves that all layers of a stack share: those of the first layer that has them."""
+    def of_stack(self) -> tuple[str, ...]:
+        """Names of the leaves and children that all layers of a stack share: those of the first layer that has them."""
         return ()
 
     def children(self) -> Children:
@@ -83,7 +83,14 @@ def own_tensors(op: Op, path: str = "", component: str = "") -> Iterator[Tensor]
             yield Tensor(f"{path}{name}{suffix}", shape, booked, leaf)
 
 
-def tensors(op: Op, path: str = "") -> Iterator[Tensor]:
+def tensors(op: Op, path: str = "", component: str = "") -> Iterator[Tensor]:
     """Every tensor of the tree by path, those that are tied to another one included."""
-    for at, each, booked in walk(op, path):
+    for at, each, booked in walk(op, path, component):
         yield from own_tensors(each, at, booked)
+
+
+def stack_tensors(layer: Op) -> Iterator[Tensor]:
+    """The tensors of a layer that all layers of its stack share."""
+    for path, op, booked in walk(layer):
+        for name in op.of_stack():
+            yield from (t for t in tensors(op, path, booked) if t.path.removeprefix(path).split(".")[0] == name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from .base import Children, Op, Tensor, own_tensors, walk
+from .base import Children, Op, stack_tensors
 from .embedding import Embedding
 from .leaves import Leaf, Vector
 from .norms import Norm
@@ -131,26 +131,20 @@ class Stack(Op):
         norm = {"final_norm": self.final_norm} if self.final_norm else {}
         return {"embedding": self.embedding, "layers": self.layers, **norm}
 
-    def shared_leaves(self) -> dict[str, tuple[str, Tensor]]:
-        """Path of a leaf's tensor that is an earlier layer's -> the path of that one, and the tensor. Paths from this stack."""
+    def ties(self) -> dict[str, str]:
+        """Path of a tensor that all layers share -> the path of the first layer's that has it. Paths from this stack."""
         first: dict[str, str] = {}
-        shared: dict[str, tuple[str, Tensor]] = {}
-        names: dict[int, list[Tensor]] = {}
+        tied: dict[str, str] = {}
+        names: dict[int, list[str]] = {}
         for i, layer in enumerate(self.layers):
             if id(layer) not in names:
-                names[id(layer)] = [
-                    t
-                    for path, op, _ in walk(layer)
-                    if (of_stack := op.stack_leaves())
-                    for t in own_tensors(op, path)
-                    if t.path.removeprefix(path).split(".")[0] in of_stack
-                ]
-            for t in names[id(layer)]:
-                path = f"layers.{i}.{t.path}"
-                owner = first.setdefault(t.path, path)
+                names[id(layer)] = [t.path for t in stack_tensors(layer)]
+            for name in names[id(layer)]:
+                path = f"layers.{i}.{name}"
+                owner = first.setdefault(name, path)
                 if owner != path:
-                    shared[path] = owner, t
-        return shared
+                    tied[path] = owner
+        return tied
 
     def forward(self, t: Words[V], w: Scope, ids: V, memory: V | None = None) -> V:
         x = w.embedding(t, ids)  # B T D

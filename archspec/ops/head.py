@@ -10,6 +10,16 @@ from .leaves import Leaf, Linear
 from .norms import Norm
 from .words import Activation, Scope, V, Words
 
+Dense = tuple[Activation, bool]
+"""Activation and bias of a dense layer."""
+
+
+def dense(t: Words[V], w: Scope, h: V, activation: Activation, norm: Norm | None) -> V:
+    """norm( activation( dense h ) )"""
+    h = t.activate(t.linear(h, w.dense), activation)
+    out: V = w.norm(t, h) if norm else h
+    return out
+
 
 class LmHead(Op):
     """softcap( scale · W t(h) + bias ), t(h) = norm( act( dense h ) ) where there is a transform."""
@@ -24,8 +34,7 @@ class LmHead(Op):
     bias: bool = False
     scale: float = 1.0
     softcap: float | None = None
-    #: Activation and bias of the dense layer before W.
-    transform: tuple[Activation, bool] | None = None
+    transform: Dense | None = None
     norm: Norm | None = None
 
     def leaves(self) -> Mapping[str, Leaf]:
@@ -42,8 +51,7 @@ class LmHead(Op):
     def forward(self, t: Words[V], w: Scope, h: V) -> V:
         h = t.wanted(h)
         if self.transform:
-            h = t.activate(t.linear(h, w.dense), self.transform[0])
-            h = w.norm(t, h) if self.norm else h
+            h = dense(t, w, h, self.transform[0], self.norm)
         elif self.table_width != self.width:
             h = t.linear(h, w.projection)
         if self.scale != 1.0:  # before W: the same function, on fewer numbers; a bias is not scaled
@@ -64,11 +72,11 @@ class PoolerHead(Op):
         return {"dense": Linear(self.width, self.width, True)}
 
     def forward(self, t: Words[V], w: Scope, h: V) -> V:
-        return t.activate(t.linear(t.pool(h, "first", "tokens"), w.dense), self.activation)  # B D
+        return dense(t, w, t.pool(h, "first", "tokens"), self.activation, None)  # B D
 
 
 class ClassifierHead(Op):
-    """linear( pool h ): B labels, or B T labels for a label on every token."""
+    """linear( t( pool h ) ), t as in `LmHead`: B labels, or B T labels for a label on every token."""
 
     component: ClassVar[str] = "head"
 
@@ -76,12 +84,21 @@ class ClassifierHead(Op):
     labels: int
     pool: Literal["first", "last", "mean", "tokens"]
     bias: bool = True
+    transform: Dense | None = None
+    norm: Norm | None = None
 
     def leaves(self) -> Mapping[str, Leaf]:
-        return {"out": Linear(self.width, self.labels, self.bias)}
+        before = {"dense": Linear(self.width, self.width, self.transform[1])} if self.transform else {}
+        return {**before, "out": Linear(self.width, self.labels, self.bias)}
+
+    def children(self) -> Children:
+        return {"norm": self.norm} if self.norm else {}
 
     def forward(self, t: Words[V], w: Scope, h: V) -> V:
-        return t.linear(h if self.pool == "tokens" else t.pool(h, self.pool, "tokens"), w.out)
+        h = h if self.pool == "tokens" else t.pool(h, self.pool, "tokens")
+        if self.transform:
+            h = dense(t, w, h, self.transform[0], self.norm)
+        return t.linear(h, w.out)
 
 
 class NoHead(Op):

@@ -58,8 +58,7 @@ class Model(Op):
         if self.share_tokens:
             tied["encoder.embedding.tokens.weight"] = "decoder.embedding.tokens.weight"
         for stack_name, stack in self.stacks().items():
-            leaves = stack.shared_leaves()
-            tied |= {f"{stack_name}.{path}": f"{stack_name}.{owner}" for path, (owner, _) in leaves.items()}
+            tied |= {f"{stack_name}.{path}": f"{stack_name}.{owner}" for path, owner in stack.ties().items()}
             for i, owner in enumerate(stack.owners):
                 if owner != i:
                     at = f"{stack_name}.layers.{owner}."

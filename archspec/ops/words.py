@@ -9,7 +9,7 @@ frozen record, so that interpreters can memoise tables and masks by it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import floor, log
+from math import ceil, floor, log
 from typing import Any, Literal, Protocol, TypeVar
 
 from .leaves import Stream
@@ -79,8 +79,38 @@ class Buckets(Record):
         return [bucket(d) for d in range(self.max_distance + 1)]
 
 
+class Distances(Record):
+    """The row of a table for a distance i - j, 2 · buckets rows in all: buckets + the signed bucket of i - j    (arXiv 2006.03654).
+
+    Distances up to half of the buckets have one each, farther ones share log-spaced ones up to `max_distance`, as in the code of
+    DeBERTa v3; without it every distance has its own. What lies past the table's ends is on its last row.
+    """
+
+    buckets: int
+    max_distance: int | None = None
+
+    @property
+    def rows(self) -> int:
+        return 2 * self.buckets
+
+    def of_distance(self) -> list[int]:
+        """The bucket of each distance 0, 1, … up to the first that is past the table's end, on which all farther ones are too."""
+        middle = self.buckets // 2
+
+        def bucket(distance: int) -> int:
+            if self.max_distance is None or distance <= middle:
+                return distance
+            share = log(distance / middle) / log((self.max_distance - 1) / middle)
+            return middle + ceil(share * (middle - 1) - 1e-9)  # exact at a power
+
+        found = [0]
+        while found[-1] < self.buckets:
+            found.append(bucket(len(found)))
+        return found
+
+
 class Scores(Record):
-    """softmax( cap · tanh(scale · q kᵀ / cap) + bias + mask ), with dropout of the probabilities while training."""
+    """softmax( cap · tanh(s / cap) + bias + mask ), s = scale · q kᵀ (+ added); with dropout of the probabilities in training."""
 
     mask: Mask
     scale: float
@@ -166,6 +196,10 @@ class Words(Protocol[V]):
 
     def embedding(self, ids: V, w: Any, offset: int = 0) -> V:
         """B T, leaf (rows D) -> B T D: row id + offset.  0 FLOPs"""
+        ...
+
+    def table(self, w: Any) -> V:
+        """leaf (rows D) -> 1 rows D: all of it.  0 FLOPs"""
         ...
 
     def rms_norm(self, x: V, w: Any, eps: float, shift: float) -> V:
@@ -283,13 +317,23 @@ class Words(Protocol[V]):
         scores: Scores,
         cache: tuple[Any, Any] | None = None,
         *,
+        added: V | None = None,
         table: Any = None,
         sinks: Any = None,
     ) -> V:
         """B H T C, B K S C, B K S C' -> B H T C'.  dense 2·B·H·T·S·(C + C') FLOPs, causal: pairs for T·S
 
-        With `cache`, two slots, k and v are those of the new tokens and the past comes from the slots. `table` is the leaf
-        (buckets H) of a bucketed bias; `sinks` a vector (H) of logits that join the softmax and are dropped.
+        With `cache`, two slots, k and v are those of the new tokens and the past comes from the slots. `added`, B H T S, joins the
+        scaled products. `table` is the leaf (buckets H) of a bucketed bias; `sinks` a vector (H) of logits that join the softmax
+        and are dropped.
+        """
+        ...
+
+    def relate(self, q: V, k: V, row_q: V | None, row_k: V | None, distances: Distances, mask: Mask) -> V:
+        """B H T C, B K S C, 1 H R C or None, 1 K R C or None -> B H T S: q_i · row_k[i - j] + row_q[i - j] · k_j
+
+        R are the rows of a table, of which `distances` says the one for i - j; `mask` says where queries and keys stand.
+        2·B·H·T·R·C FLOPs with row_k, 2·B·H·S·R·C with row_q: a product with every row, of which one is picked.
         """
         ...
 

@@ -14,7 +14,6 @@ from .attention import check_attention
 from .experts import check_experts
 from .layers import layer_sites
 from .model import check_model
-from .not_yet import check_not_yet
 from .overrides import check_overrides
 from .positions import check_tables
 from .wiring import check_layer, check_stack
@@ -29,7 +28,6 @@ def check(spec: Spec, places: Places, report: Report, trace: Trace, tainted: fro
             check_layer(site, report)
             check_attention(site, report)
             check_experts(site, report)
-            check_not_yet(site, report)
     check_model(spec, places, report, tainted)
     if not tainted:
         check_stack(spec, places, report)

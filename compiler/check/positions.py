@@ -5,6 +5,7 @@ from __future__ import annotations
 from archspec.language.attention import LatentAttention, SoftmaxAttention
 from archspec.language.model import Spec
 from archspec.language.positions import (
+    Disentangled,
     DynamicScaling,
     LearnedPosition,
     LinearScaling,
@@ -37,7 +38,7 @@ def check_position(site: Site, attention: SoftmaxAttention | LatentAttention, re
             message = f"position enters twice: `{kind}` in the embedding and `rope` here"
             report.warn("A303", message, site.place("attention", "position"), "remove one of them")
         _rope(site, attention, position, report)
-    elif isinstance(position, RelativeBuckets):
+    elif isinstance(position, RelativeBuckets | Disentangled):
         _buckets(site, position, report)
     _temperature(site, attention, report)
 
@@ -131,41 +132,51 @@ def _reach(site: Site, scaling: RopeScaling, report: Report) -> None:
 # ------------------------------------------------------------------------------------------------------------- buckets
 
 
-def _buckets(site: Site, position: RelativeBuckets, report: Report) -> None:
-    sides = 2 if site.stack == "encoder" else 1
-    at = ("attention", "position")
-    if position.buckets % sides:
-        message = f"an encoder's buckets are half for each side, and {position.buckets} is odd"
-        report.error("A314", message, site.place(*at, "buckets"), f"{position.buckets - 1} or {position.buckets + 1}")
+def _buckets(site: Site, position: RelativeBuckets | Disentangled, report: Report) -> None:
+    """Whether distances can be spread over the buckets: some have one each, and the last begins behind those."""
+    at, buckets, far = ("attention", "position"), position.buckets, position.max_distance
+    if far is None:
         return
-    near = position.buckets // sides // 2  # so many distances have a bucket of their own
-    if near == 0:
-        few = f"with {position.buckets} bucket{'s' * (position.buckets > 1)} no two distances are told apart"
+    sides = 2 if isinstance(position, RelativeBuckets) and site.stack == "encoder" else 1
+    if buckets % sides:
+        message = f"an encoder's buckets are half for each side, and {buckets} is odd"
+        report.error("A314", message, site.place(*at, "buckets"), f"{buckets - 1} or {buckets + 1}")
+        return
+    near = buckets // sides // 2  # so many distances have a bucket of their own
+    least = 1 if isinstance(position, RelativeBuckets) else 2  # log-spaced ones begin with the last of those
+    if near < least:
+        few = f"with {buckets} bucket{'s' * (buckets > 1)} no two distances are told apart"
+        if near:
+            few = f"{buckets} buckets leave none to share between farther distances"
+        report.error("A314", few, site.place(*at, "buckets"), f"at least {2 * sides * least}")
+    elif far <= near + least - 1:
+        message = f"distances up to {near} have buckets of their own, and the last begins at {far}"
         report.error(
-            "A314",
-            few,
-            site.place(*at, "buckets"),
-            f"at least {2 * sides}",
+            "A314", message, site.place(*at, "max_distance"), f"more than {near + least - 1}, or fewer buckets"
         )
-    elif position.max_distance <= near:
-        message = f"distances up to {near} have buckets of their own, and the last begins at {position.max_distance}"
-        report.error("A314", message, site.place(*at, "max_distance"), f"more than {near}, or fewer buckets")
 
 
 def check_tables(spec: Spec, places: Places, report: Report) -> None:
     """Report on relative tables that layers of different shapes would share."""
-    first: dict[str, tuple[int, int]] = {}
+    first: dict[tuple[str, str], tuple[object, str]] = {}
     for site in layer_sites(spec, places):
         attention = site.layer.attention
-        if not isinstance(attention, SoftmaxAttention) or not isinstance(attention.position, RelativeBuckets):
+        if not isinstance(attention, SoftmaxAttention):
             continue
-        position, shape = attention.position, (attention.heads, attention.position.buckets)
-        if position.table == "per_stack" and first.setdefault(site.stack, shape) != shape:
-            heads, buckets = first[site.stack]
-            message = (
-                f"one table of {heads} heads and {buckets} buckets cannot serve {shape[0]} heads and {shape[1]} buckets"
-            )
-            report.error("A312", message, site.place("attention", "position"), "`table: per_layer`")
+        match position := attention.position:
+            case RelativeBuckets(table="per_stack"):
+                shape: object = attention.heads, position.buckets
+                said, remedy = f"{attention.heads} heads and {position.buckets} buckets", "`table: per_layer`"
+            case Disentangled():
+                shape, remedy = (position.buckets, position.norm), "the same buckets and norm in all layers"
+                said = f"{position.buckets} buckets and {position.norm.kind if position.norm else 'no norm'}"
+            case _:
+                continue
+        before, served = first.setdefault((site.stack, position.kind), (shape, said))
+        if before != shape:
+            other = " of other values" if served == said else ""
+            message = f"one table of {served} cannot serve {said}{other}"
+            report.error("A312", message, site.place("attention", "position"), remedy)
 
 
 def _temperature(site: Site, attention: SoftmaxAttention | LatentAttention, report: Report) -> None:

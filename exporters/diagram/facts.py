@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from functools import singledispatch
 
-from archspec.ops.attention import Attention, CrossAttention
+from archspec.ops.attention import Attention, CrossAttention, Disentangled
 from archspec.ops.base import Op
 from archspec.ops.block import ResidualGate
 from archspec.ops.embedding import LearnedPositions, SinusoidalPositions
@@ -92,6 +92,7 @@ def _shape(leaf: object) -> str:
 @describe.register
 def _(op: Attention) -> tuple[str, tuple[str, ...]]:
     position = _position(op.rope, op.head_dim, op.scores.bias, op.table_of_stack)
+    position += _disentangled(op.disentangled) if op.disentangled else []
     extra = [*(["sinks"] * op.sinks), *_temperature(op.temperature)]
     return "Self-attention", (*_heads(op), *_mask(op.scores.mask), *position, *_projections(op), *extra)
 
@@ -145,6 +146,11 @@ def _position(rope: Rope | None, width: int, bias: Alibi | Buckets | None = None
     return facts
 
 
+def _disentangled(d: Disentangled) -> list[str]:
+    terms = " and ".join(name for name, there in (("c2p", d.c2p), ("p2c", d.p2c)) if there)
+    return [f"relative positions by {terms}", *(["own position q/k"] if d.own else [])]
+
+
 def _scaling(scaling: Scaling | None) -> list[str]:
     match scaling:
         case None:
@@ -173,7 +179,8 @@ def _projections(op: Attention | CrossAttention) -> list[str]:
         facts.append(f"q/k norm{site}")
     norms = (("v norm", op.v_norm), ("head norm", op.head_norm), ("output norm", op.out_norm))
     facts += [name for name, norm in norms if norm]
-    facts += _scores(op.scores, op.head_dim)
+    several = op.disentangled.terms if isinstance(op, Attention) and op.disentangled else 1
+    facts += _scores(op.scores, op.head_dim * several)
     if op.clip:
         facts.append(f"clip ±{op.clip:g}")
     if op.gate:
@@ -194,13 +201,15 @@ def _bias(names: tuple[str, ...], all_of: int) -> list[str]:
     return ["bias"] if len(names) == all_of else [f"bias of {', '.join(names)}"]
 
 
-def table(op: Op, leaf: str) -> tuple[str, tuple[str, ...]]:
-    """(title, facts) of a table that all layers of a stack look up."""
-    shape = _shape(op.leaves()[leaf])
-    if isinstance(op, Attention) and isinstance(op.scores.bias, Buckets):
-        bias = op.scores.bias
-        return "Relative positions", (f"{bias.count:,} buckets × {op.heads:,} heads", "one table for all layers")
-    return leaf.replace("_", " ").capitalize(), (shape, "one for all layers")
+def table(op: Attention) -> tuple[str, tuple[str, ...]]:
+    """(title, facts) of the table that all layers of a stack look up."""
+    if op.disentangled:
+        d = op.disentangled.table
+        facts = [f"{d.distances.rows:,} buckets × {d.width:,}", *(["normed"] if d.norm else [])]
+    else:
+        assert isinstance(op.scores.bias, Buckets)
+        facts = [f"{op.scores.bias.count:,} buckets × {op.heads:,} heads"]
+    return "Relative positions", (*facts, "one table for all layers")
 
 
 # -------------------------------------------------------------------------------------------------------------- ffn
@@ -303,7 +312,11 @@ def _(op: ClassifierHead) -> tuple[str, tuple[str, ...]]:
     pool = {"first": "first token", "last": "last token", "mean": "mean of the tokens", "tokens": "every token"}[
         op.pool
     ]
-    return "Classifier", (pool, f"{op.width:,} → {op.labels:,} label{'s' * (op.labels != 1)}", *(["bias"] * op.bias))
+    facts = [pool]
+    if op.transform:
+        kind, bias = op.transform
+        facts += [f"{op.width:,} → {op.width:,}", kind, *(["bias"] * bias), *(["norm"] if op.norm else [])]
+    return "Classifier", (*facts, f"{op.width:,} → {op.labels:,} label{'s' * (op.labels != 1)}", *(["bias"] * op.bias))
 
 
 def positions(position: LearnedPositions | SinusoidalPositions, width: int) -> tuple[str, tuple[str, ...]]:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from archspec.compiler.parameters import unchosen
 from archspec.ops.attention import Attention
-from archspec.ops.base import Op, own_tensors, tensors, walk
+from archspec.ops.base import Op, tensors, walk
 from archspec.ops.block import Residual, Stack
 from archspec.ops.latent import LatentAttention
 from archspec.ops.moe import Moe
@@ -60,7 +60,7 @@ class Pen:
 
     def node(self, op: Op, path: str, *more: str) -> Node:
         title, facts = describe(op)
-        if self.turning and isinstance(op, Attention | LatentAttention) and not (op.rope or op.scores.bias):
+        if self.turning and _unplaced(op):
             more = ("no rope", *more)
         return Node(
             path.rstrip("."),
@@ -82,11 +82,11 @@ class Pen:
 
     def beside(self, name: str, stack: Stack) -> None:
         """The tables that all layers of the stack look up, beside the stream and counted once."""
-        for path, (op, leaf) in stack_tables(stack).items():
-            title, facts = table(op, leaf)
+        for path, (op, table_name) in stack_tables(stack).items():
+            title, facts = table(op)
             where, _, _ = path.rpartition(".")
             reader = f"{name}.{where}" if self.level == "block" else f"{name}.{'.'.join(path.split('.')[:2])}"
-            size = sum(t.size for t in own_tensors(op) if t.path.split(".")[0] == leaf)
+            size = sum(t.size for t in tensors(op) if t.path.split(".")[0] == table_name)
             node = Node(f"{name}.{path}", "embedding", title, facts, size)
             self.items.append(Beside(node, reader))
             self.edges.append(Edge(node.id, reader, "table"))
@@ -114,17 +114,24 @@ class Pen:
         self.edges.append(Edge(fork, self.tail, "residual", label))
 
 
-def stack_tables(stack: Stack) -> dict[str, tuple[Op, str]]:
-    """Path (from the stack, of the first layer that reads it) -> the operation and the name of its leaf that all layers share."""
+def stack_tables(stack: Stack) -> dict[str, tuple[Attention, str]]:
+    """Path (from the stack, of the first layer that reads it) -> the operation and the name of what all layers share of it."""
     first: dict[str, str] = {}
-    found: dict[str, tuple[Op, str]] = {}
+    found: dict[str, tuple[Attention, str]] = {}
     for layer in dict.fromkeys(stack.layers):
         at = f"layers.{stack.layers.index(layer)}."
-        for path, op, _ in walk(layer):
-            for leaf in op.stack_leaves():
-                if first.setdefault(f"{path}{leaf}", at) == at:
-                    found[f"{at}{path}{leaf}"] = op, leaf
+        for path, op in [(path, op) for path, op, _ in walk(layer) if isinstance(op, Attention)]:
+            for shared in op.of_stack():
+                if first.setdefault(f"{path}{shared}", at) == at:
+                    found[f"{at}{path}{shared}"] = op, shared
     return found
+
+
+def _unplaced(op: Op) -> bool:
+    """An attention that is not told where its tokens stand."""
+    if not isinstance(op, Attention | LatentAttention):
+        return False
+    return not (op.rope or op.scores.bias or (isinstance(op, Attention) and op.disentangled))
 
 
 def _self_attention(stack: Stack) -> list[Attention | LatentAttention]:

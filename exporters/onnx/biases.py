@@ -6,9 +6,10 @@ A distance is one of columns: all rows of a batch have the same, since what they
 from __future__ import annotations
 
 import ml_dtypes
+import numpy as np
 import onnx_ir as ir
 
-from archspec.ops.words import Alibi, Buckets
+from archspec.ops.words import Alibi, Buckets, Distances
 
 from .graph import Builder
 
@@ -46,6 +47,22 @@ def bucketed(g: Builder, see: ir.Value, bias: Buckets, table: ir.Value) -> ir.Va
 
     at = g.once(("buckets", see, bias), buckets)
     return g.once(("bucketed", see, bias, table), lambda: g.op("Gather", table, at, axis=1))
+
+
+def distance_rows(g: Builder, see: ir.Value, distances: Distances) -> ir.Value:
+    """1 1 T S: the row of a table for i - j."""
+
+    def make() -> ir.Value:
+        known, end = distances.of_distance(), distances.rows - 1
+        far = len(known) - 1
+        behind = [min(distances.buckets + b, end) for b in known[1:]]
+        ahead = [max(distances.buckets - b, 0) for b in known]
+        near = g.op("Clip", _distances(g, see), g.const(-far), g.const(far))  # j - i
+        rows = g.const([*reversed(behind), *ahead], np.int32)
+        picked = g.op("Gather", rows, g.op("Add", near, g.const(far)))
+        return g.op("Unsqueeze", picked, g.const([0, 1]))
+
+    return g.once(("rows", see, distances), make)
 
 
 def _distances(g: Builder, see: ir.Value) -> ir.Value:

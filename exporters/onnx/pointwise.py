@@ -96,8 +96,10 @@ class Pointwise(Stored):
         at = self.g.op("Div", self.vector(w.path, w.leaf.shape), self.g.number(temperature))
         return blended(self.g, plain(x), plain(f), at, floor)
 
-    def scale(self, x: X, by: float) -> ir.Value:
-        return self.g.op("Mul", plain(x), self.g.number(by))
+    def scale(self, x: X, by: float) -> X:
+        if isinstance(x, Heads):
+            return Heads(self.g.op("Mul", x.packed, self.g.number(by)), x.heads)
+        return self.g.op("Mul", x, self.g.number(by))
 
     def shift(self, x: X, by: float) -> ir.Value:
         return self.g.op("Add", plain(x), self.g.number(by))

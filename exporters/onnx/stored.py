@@ -48,6 +48,8 @@ class Stored:
         self.expert = 0
         #: Every linear that is neither an expert's nor the token table, in order, by its own path.
         self.products: dict[str, Product] = {}
+        #: Those that read something else as well.
+        self.reread: set[str] = set()
         #: Every product with a matrix in blocks, by what it gives, and every look into a table in blocks.
         self.quantised_products: dict[ir.Value, QuantisedProduct] = {}
         self.quantised_lookups: list[QuantisedLookup] = []
@@ -65,7 +67,9 @@ class Stored:
         bias = self.stored_path(f"{w.path}.bias") if leaf.bias else None
         if bias:
             y = self.g.op("Add", y, self.vector(bias, (leaf.out,)))
-        self.products[w.path] = Product(x, stored, bias, leaf.inp, leaf.out, raw, y)
+        if w.path in self.products:
+            self.reread.add(w.path)
+        self.products.setdefault(w.path, Product(x, stored, bias, leaf.inp, leaf.out, raw, y))
         return y
 
     def stored_path(self, path: str) -> str:
@@ -148,10 +152,11 @@ class Stored:
         if table in self.storage.quantised:
             return self.quantised_product(x, self.matrix(table, leaf.out, leaf.inp, self.rows(table)))
         rows = g.op("Reshape", x, g.const([-1, leaf.inp]))
-        y = g.op("Gemm", rows, self.table(table, leaf.out, leaf.inp), transB=1)
+        y = g.op("Gemm", rows, self.rows_of(table, leaf.out, leaf.inp), transB=1)
         return g.op("Reshape", y, g.op("Concat", g.op("Shape", x, start=0, end=-1), g.const([leaf.out]), axis=0))
 
-    def table(self, path: str, rows: int, width: int) -> ir.Value:
+    def rows_of(self, path: str, rows: int, width: int) -> ir.Value:
+        """A table as it is stored: rows width."""
         return self.g.weight(path, (rows, width), self.rows(path))
 
     def vector(self, path: str, shape: tuple[int, ...], shift: float = 0.0) -> ir.Value:
@@ -164,11 +169,16 @@ class Stored:
         assert isinstance(leaf, Table)
         rows = self.g.op("Add", plain(ids), self.g.const(offset)) if offset else plain(ids)
         if stored not in self.storage.quantised:
-            return self.g.op("Gather", self.table(stored, leaf.rows, leaf.width), rows, axis=0)
+            return self.g.op("Gather", self.rows_of(stored, leaf.rows, leaf.width), rows, axis=0)
         matrix = self.matrix(stored, leaf.rows, leaf.width, self.rows(stored))
         y = blockwise.lookup(self.g, rows, matrix, transposed=stored in self.shared)
         self.quantised_lookups.append(QuantisedLookup(rows, matrix, y))
         return y
+
+    def table(self, w: LeafRef) -> ir.Value:
+        leaf, stored = w.leaf, self.stored_path(f"{w.path}.weight")
+        assert isinstance(leaf, Table)
+        return self.g.op("Unsqueeze", self.rows_of(stored, leaf.rows, leaf.width), self.g.const([0]))
 
     def norm_vector(self, w: LeafRef | None, shift: float = 0.0) -> ir.Value | None:
         """A norm's weight beside B T H C: (C) or (H C)."""

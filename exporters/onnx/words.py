@@ -21,6 +21,7 @@ from archspec.ops.words import (
     Alibi,
     Buckets,
     Counting,
+    Distances,
     Mask,
     Pool,
     Rope,
@@ -52,6 +53,8 @@ class Attended:
     #: The slots of its keys and values, where they are kept between calls.
     cache: tuple[SlotRef, SlotRef] | None
     sinks: LeafRef | None
+    #: What joins the scaled products.
+    added: X | None
     y: X
 
 
@@ -169,40 +172,61 @@ class OnnxRun(Pointwise, Words[X]):
         scores: Scores,
         cache: tuple[SlotRef, SlotRef] | None = None,
         *,
+        added: X | None = None,
         table: LeafRef | None = None,
         sinks: LeafRef | None = None,
     ) -> X:
         slots = cache if cache and self.part == "cached" else None
-        y = self.scored(q, k, v, scores, slots or (), table, sinks)
-        self.attended.append(Attended(q, k, v, scores, slots, sinks, y))
+        y = self.scored(q, k, v, scores, slots or (), None if added is None else plain(added), table, sinks)
+        self.attended.append(Attended(q, k, v, scores, slots, sinks, added, y))
         return y
 
     def scored(
-        self, q: X, k: X, v: X, scores: Scores, slots: Sequence[SlotRef], table: LeafRef | None, sinks: LeafRef | None
+        self,
+        q: X,
+        k: X,
+        v: X,
+        scores: Scores,
+        slots: Sequence[SlotRef],
+        joined: ir.Value | None,
+        table: LeafRef | None,
+        sinks: LeafRef | None,
     ) -> X:
         g = self.g
         past = [self.past(slot) for slot in slots]
         see = self.mask(scores.mask, "tokens" if k in self.crossed else scores.mask.keys)
         bias = self.bias(see, scores, table)
-        if why := self.unfused(q, k, slots, sinks):
+        if why := self.unfused(q, k, slots, sinks, capped=joined is not None and scores.softcap is not None):
             assert isinstance(q, Heads)
             assert isinstance(k, Heads)
             keys, values = (self.extended(x, slot) for x, slot in zip((k, v), slots or (None, None), strict=True))
             added = biases.biased(g, see, g.number(0.0) if bias is None else bias)
             logits = None if sinks is None else self.vector(sinks.path, (q.heads,))
-            return attention.explicit(g, q, keys, values, k.heads, added, scores, why, logits)
+            return attention.explicit(g, q, keys, values, k.heads, joined, added, scores, why, logits)
+        bias = joined if bias is None else bias
         seen = see if bias is None else biases.biased(g, see, bias)
         out, present = attention.fused(g, q, k, v, seen, scores, past)
         self.present |= dict(zip(slots, present, strict=True))
         return out
 
-    def unfused(self, q: X, k: X, slots: Sequence[SlotRef], sinks: LeafRef | None) -> str | None:
-        """Why an attention is no node of its own."""
+    def unfused(self, q: X, k: X, slots: Sequence[SlotRef], sinks: LeafRef | None, capped: bool) -> str | None:
+        """Why an attention is no node of its own. capped: is more than the product of q and k under a cap?"""
         if sinks is not None:
             return "sinks"
+        if capped:
+            return "distances under a softcap"
         kept = self.part == "cached" and not slots and k not in self.crossed
         one = isinstance(q, Heads) and isinstance(k, Heads) and k.heads == 1 < q.heads
         return "one key head for all" if kept and one else None  # `Attention` would read it once for each of them
+
+    def relate(self, q: X, k: X, row_q: X | None, row_k: X | None, distances: Distances, mask: Mask) -> ir.Value:
+        assert isinstance(q, Heads)
+        rows = biases.distance_rows(self.g, self.mask(mask, mask.keys), distances)  # 1 1 T S
+        found = []
+        for a, b, axis in ((q, row_k, 3), (row_q, k, 2)):  # B H T R, B H R S
+            if a is not None and b is not None:
+                found.append(attention.picked(self.g, attention.related(self.g, a, b), q.heads, rows, axis))
+        return found[0] if len(found) == 1 else self.g.op("Add", *found)
 
     def extended(self, x: X, slot: SlotRef | None) -> ir.Value:
         """B K S C: what the slot holds before x, which it holds from now on."""

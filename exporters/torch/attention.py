@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archspec.ops.words import Alibi, Mask, Scores
+from archspec.ops.words import Alibi, Distances, Mask, Scores
 
 from .places import Places
 from .precision import full
@@ -61,6 +61,19 @@ def distance_bias(scores: Scores, ahead: Tensor, constants: Tensor, table: nn.Em
     return table(bucket).permute(0, 3, 1, 2)  # type: ignore[no-any-return]
 
 
+def distance_rows(distances: Distances, behind: Tensor, buckets: Tensor) -> Tensor:
+    """behind B T S = i - j -> B T S: the row of each distance. buckets: that of each distance, up to the last."""
+    bucket = buckets[behind.abs().clamp(max=len(buckets) - 1)] * behind.sign()
+    return (bucket + distances.buckets).clamp(0, distances.rows - 1)
+
+
+def related(x: Tensor, rows: Tensor) -> Tensor:
+    """B H T C, 1 H R C -> B H T R; the side of fewer heads stands for several."""
+    heads = max(x.shape[1], rows.shape[1])
+    x, rows = (y if y.shape[1] == heads else y.repeat_interleave(heads // y.shape[1], 1) for y in (x, rows))
+    return torch.einsum("bhtc,hrc->bhtr", x, rows[0])  # a product would repeat the rows for each of the batch
+
+
 def masked(bias: Tensor, see: Tensor | None) -> Tensor:
     """B H T S: the bias, and a number too low to matter where nothing is seen.
 
@@ -70,21 +83,29 @@ def masked(bias: Tensor, see: Tensor | None) -> Tensor:
 
 
 def spelt_out(
-    q: Tensor, k: Tensor, v: Tensor, see: Tensor | None, scores: Scores, sinks: Tensor | None, p: float
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    see: Tensor | None,
+    scores: Scores,
+    sinks: Tensor | None,
+    p: float,
+    added: Tensor | None,
 ) -> Tensor:
     """Attention without a fused kernel: scores in float32 at least.
 
-    see: B 1 T S bool, or B H T S to be added. sinks: H.
+    see: B 1 T S bool, or B H T S to be added. sinks: H. added: B H T S, before a cap.
     """
     (b, h, t, c), kv = q.shape, k.shape[1]
     if t == 1 or not torch.compiler.is_compiling():
         q = q.reshape(b, kv, h // kv * t, c)  # the queries of one key head are rows of one product
     elif h != kv:  # a traced length, which may stand for any other, is left an axis of its own
         k, v = k.repeat_interleave(h // kv, 1), v.repeat_interleave(h // kv, 1)
-    s = full(q) @ full(k).transpose(2, 3) * scores.scale
+    s = (full(q) @ full(k).transpose(2, 3) * scores.scale).view(b, h, t, k.shape[2])  # B H T S
+    if added is not None:
+        s = s + added
     if scores.softcap is not None:
         s = torch.tanh(s / scores.softcap) * scores.softcap
-    s = s.view(b, h, t, k.shape[2])  # B H T S
     if see is not None:  # the lowest number, not -inf: a row that sees nobody stays finite
         s = s.masked_fill(~see, torch.finfo(s.dtype).min) if see.dtype == torch.bool else s + see
     a = F.dropout(s.softmax(-1).to(v.dtype), p) if p else s.softmax(-1).to(v.dtype)

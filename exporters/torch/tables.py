@@ -5,15 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from archspec.ops.attention import Attention
+from archspec.ops.attention import Attention, DistanceTable
 from archspec.ops.base import Op, walk
 from archspec.ops.embedding import Embedding, SinusoidalPositions
 from archspec.ops.latent import LatentAttention
 from archspec.ops.model import Model
 from archspec.ops.rotary import Dynamic, LongRope
-from archspec.ops.words import Alibi, Buckets, Rope, Sinusoid
+from archspec.ops.words import Alibi, Buckets, Distances, Rope, Sinusoid
 
-Kind = Rope | Sinusoid | Alibi | Buckets
+Kind = Rope | Sinusoid | Alibi | Buckets | Distances
 Tables = dict[Kind, Tensor]
 
 
@@ -27,6 +27,8 @@ def _kinds(op: Op) -> list[Kind | None]:
     match op:
         case Attention() | LatentAttention():
             return [op.rope, op.scores.bias]
+        case DistanceTable():
+            return [op.distances]
         case Embedding(position=SinusoidalPositions() as position):
             return [position.table]
     return []
@@ -37,7 +39,7 @@ def constants(kind: Kind) -> Tensor:
     match kind:
         case Alibi():
             return torch.tensor(kind.slopes(), dtype=torch.float64, device="cpu")
-        case Buckets():
+        case Buckets() | Distances():
             return torch.tensor(kind.of_distance(), device="cpu")
         case Rope(scaling=Dynamic() as scaling):
             rows: list[float] | list[list[float]] = [kind.frequencies(), scaling.exponents(kind.dim)]

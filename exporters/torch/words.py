@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from archspec.ops.bind import SlotRef
 from archspec.ops.leaves import Stream
-from archspec.ops.words import Activation, Counting, Mask, Pool, Rope, Routing, Scores, Sinusoid, Temperature
+from archspec.ops.words import Activation, Counting, Distances, Mask, Pool, Rope, Routing, Scores, Sinusoid, Temperature
 
-from .attention import allowed, distance_bias, masked, plain_form, spelt_out
+from .attention import allowed, distance_bias, distance_rows, masked, plain_form, related, spelt_out
 from .cache import Cache
 from .experts import Grouping, StackedLinear, route
 from .places import Places
@@ -91,6 +91,9 @@ class TorchRun:
 
     def embedding(self, ids: Tensor, w: nn.Embedding, offset: int = 0) -> Tensor:
         return w(ids + offset if offset else ids)  # type: ignore[no-any-return]
+
+    def table(self, w: nn.Embedding) -> Tensor:
+        return w.weight.unsqueeze(0)
 
     def rms_norm(self, x: Tensor, w: Tensor | None, eps: float, shift: float) -> Tensor:
         if shift == 0.0 and (w is None or (w.dim() == 1 and w.dtype == x.dtype)):
@@ -207,6 +210,7 @@ class TorchRun:
         scores: Scores,
         cache: tuple[SlotRef, SlotRef] | None = None,
         *,
+        added: Tensor | None = None,
         table: nn.Embedding | None = None,
         sinks: Tensor | None = None,
     ) -> Tensor:
@@ -220,9 +224,11 @@ class TorchRun:
         if scores.bias is not None:
             see, causal = self.biased(scores, table, full(q).dtype if explicit else q.dtype), False
         else:
-            see, causal = self.seen(scores.mask, explicit)
+            see, causal = self.seen(scores.mask, explicit or added is not None)
         if explicit:
-            return spelt_out(q, k, v, see, scores, sinks, p)
+            return spelt_out(q, k, v, see, scores, sinks, p, added)
+        if added is not None:
+            see = masked(added, see)
         return F.scaled_dot_product_attention(q, k, v, see, p, causal, scale=scores.scale, enable_gqa=grouped)
 
     def seen(self, mask: Mask, explicit: bool) -> tuple[Tensor | None, bool]:
@@ -253,6 +259,24 @@ class TorchRun:
             return masked(distance_bias(scores, ahead, constants, table).to(dtype), self.seen(scores.mask, True)[0])
 
         return self.made((scores, dtype), table.weight if table else None, make)
+
+    def relate(
+        self, q: Tensor, k: Tensor, row_q: Tensor | None, row_k: Tensor | None, distances: Distances, mask: Mask
+    ) -> Tensor:
+        rows = self.made((distances, mask), None, lambda: self._distance_rows(distances, mask))  # B 1 T S
+        found = []
+        if row_k is not None:
+            by_row = related(q, row_k)  # B H T R
+            found.append(by_row.gather(3, rows.expand(*by_row.shape[:3], -1)))
+        if row_q is not None:
+            by_row = related(k, row_q).transpose(2, 3)  # B H R S
+            found.append(by_row.gather(2, rows.expand(*by_row.shape[:2], -1, -1)))
+        return found[0] if len(found) == 1 else found[0] + found[1]
+
+    def _distance_rows(self, distances: Distances, mask: Mask) -> Tensor:
+        queries, keys = self._sides(mask)
+        behind = queries.unsqueeze(2) - keys.unsqueeze(1)
+        return distance_rows(distances, behind, self.tables[distances]).unsqueeze(1)
 
     def remember(self, x: Tensor, slot: SlotRef) -> Tensor:
         return x if self.cache is None else self.cache.append(slot, x)

@@ -70,6 +70,8 @@ def _unfit(a: Attended) -> str | None:
         return _other(a)
     if mask.chunk:
         return "chunks"
+    if a.added is not None:
+        return "scores against distances"
     if a.scores.bias is not None:
         return f"a bias by {type(a.scores.bias).__name__}"
     key, value = (ref.slot for ref in a.cache)

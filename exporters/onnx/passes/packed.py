@@ -18,7 +18,8 @@ def pack_products(run: OnnxRun) -> Fusion | None:
     fused, left = 0, Counter[str]()
     for place in places:
         three = [p for name in NAMES if (p := run.products.get(place + name))]
-        if reason := _unfit(run, three):
+        reread = not run.reread.isdisjoint(place + name for name in NAMES)
+        if reason := "distances are read by them too" if reread else _unfit(run, three):
             left[reason] += 1
             continue
         node = three[0].y.producer()
