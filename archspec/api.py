@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from archspec.compiler.compile import Compiled, compile_spec
 from archspec.errors import UsageError
@@ -147,6 +147,32 @@ class Arch:
 
         return build(self.model, self.spec.init, dtype=dtype, device=device, seed=seed)
 
+    def save(
+        self,
+        out: str | Path,
+        *,
+        module: Transformer | None = None,
+        weights: str | Path | None = None,
+        layout: Literal["archspec", "hf"] = "archspec",
+        overwrite: bool = False,
+    ) -> str:
+        """Write a folder as `archspec build` does: the complete spec and its weights. Returns what was done, as text.
+
+        Args:
+            out: the folder to make; `archspec.load` reads it back, and every command takes it for a spec.
+            module: the built model whose weights to write; by default those that `self.build(weights=weights)` has.
+            weights: as for `build`.
+            layout: `archspec`, or `hf`, a checkpoint with Hugging Face's names and config.json.
+            overwrite: replace a folder that an earlier build wrote.
+
+        Raises:
+            UsageError: `out` is taken.
+            WeightsError: the tensors of `weights` are not this architecture's, or no family of Hugging Face has its form.
+        """
+        from archspec.exporters.weights.folder import write_folder
+
+        return write_folder(self, Path(out), module=module, weights=weights, layout=layout, overwrite=overwrite)
+
     @property
     def weights(self) -> Path | None:
         """The weights beside the spec, where it was loaded from a folder that has them."""
@@ -217,25 +243,17 @@ class Arch:
             VerificationError: the exported graph computes something else than the module.
             WeightsError: the tensors of `weights` are not this architecture's.
         """
-        from tempfile import TemporaryDirectory
-
-        from archspec.exporters.files import temporary_folder
         from archspec.exporters.onnx.apart import apart
 
         compared = verify and not graph_only
-        with (
-            TemporaryDirectory(dir=temporary_folder()) as gathered,
-            apart(compared and module is None and precision == "fp32") as elsewhere,
-        ):
+        with apart(compared and module is None and precision == "fp32") as elsewhere:
             from archspec.compiler.precision import precision as precision_of
             from archspec.exporters.onnx.export import export
             from archspec.exporters.onnx.sources import sources
 
             numbers = precision_of(precision, compute=compute, block=block, symmetric=symmetric, keep=keep)
             checkpoint = (weights or self.weights) if module or graph_only else self.checkpoint(weights)
-            read, beside = sources(
-                self.model, self.spec, checkpoint, module, numbers, Path(gathered), compared=compared
-            )
+            read, beside = sources(self.model, self.spec, checkpoint, module, numbers, compared=compared)
             return export(
                 self.model,
                 read,

@@ -12,7 +12,7 @@ from archspec.ops.record import Record
 
 from .flops import Flops, Lengths, count_flops
 from .memory import Training, training_memory
-from .parameters import CacheRun, Parameters, cache_runs, count_parameters
+from .parameters import CacheRun, Parameters, cache_runs, count_parameters, repeated
 from .poly import Poly
 from .precision import BYTES, FP32, Precision, Storage, storage
 
@@ -182,6 +182,8 @@ def count(
     source = (source_length or whole) if model.form == "encoder_decoder" else 0
     _check(model, length, past, source)
     lengths, stored = Lengths(batch, length, past, source), storage(model, precision)
+    # a pattern may name one of several equal layers
+    tensors = ((t, 1) for t in model.tensors()) if precision.keep else repeated(model)
     return Counts(
         name=model.name,
         form=model.form,
@@ -190,7 +192,7 @@ def count(
         parameters=count_parameters(model),
         flops=count_flops(model),
         caches=cache_runs(model),
-        weight_bytes=sum(map(stored.bytes_of, model.tensors())),
+        weight_bytes=sum(times * stored.bytes_of(t) for t, times in tensors),
         training=None if precision.blocks else training_memory(model, lengths, BYTES[precision.compute]),
     )
 

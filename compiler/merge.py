@@ -21,6 +21,7 @@ class Trace:
     """What merging knows and validation cannot see. Keyed by the place of a mapping."""
 
     def __init__(self) -> None:
+        self.extends = False  # the spec began from another one
         self.afresh: dict[Place, tuple[str, str]] = {}  # the kind before, the kind now
         self.over_none: dict[Place, Place] = {}  # where the `none` was said
         self.repeated: dict[Place, Node] = {}  # an override of the value that was there already

@@ -147,16 +147,16 @@ def _memory(c: Counts) -> Table:
         f"Memory in {c.precision}",
         (Column("what", ""), Column("bytes", "bytes", exact, True), Column("size", "", size, True)),
     )
-    rows = [("weights", c.weight_bytes)]
+    m = {key: n for key, n in c.memory.items() if n is not None}
+    rows = [("weights", m["weights"])]
     if c.caches:
-        rows.append(("KV cache", c.cache_bytes))
-        rows.append(("inference: weights and cache", c.weight_bytes + c.cache_bytes))
-    if m := c.training:
-        total = c.weight_bytes + m.total
-        rows += [("gradients", m.gradients), ("AdamW state", m.optimizer)]
-        rows.append(("activations kept for backward", m.activations))
-        rows.append(("training: weights, gradients, state, activations", total))
-        rows.append(("  with one checkpoint per layer", total - m.activations + m.checkpointed))
+        rows += [("KV cache", c.cache_bytes), ("inference: weights and cache", m["inference"])]
+    if c.training:
+        rows += [("gradients", m["gradients"]), ("AdamW state", m["optimizer"])]
+        rows.append(("activations kept for backward", m["activations"]))
+        rows.append(("training: weights, gradients, state, activations", m["training"]))
+        spared = m["activations"] - m["activations_checkpointed"]
+        rows.append(("  with one checkpoint per layer", m["training"] - spared))
     t.rows += [(name, n, n) for name, n in rows]
     if c.precision.blocks:
         t.notes += [str(c.storage), f"{c.bits:.2f} bits a weight on average"]

@@ -20,6 +20,19 @@ def free_memory() -> int | None:
     return figures.get("MemAvailable")
 
 
+def demand_turn(what: str, batch: int, needed: int, free: int | None, where: str, fewer: str) -> None:
+    """Raises `UsageError` where what is to be measured does not fit.
+
+    needed: bytes for `batch` rows, at the least. free: bytes of `where`. fewer: the options that say how many tokens a row has.
+    """
+    if free is not None and needed > free:
+        fits = batch * free // needed
+        raise UsageError(
+            f"To measure {what} takes {size(needed)} of {where} or more, and {size(free)} are free.",
+            f"--batch at most {fits}" if fits else f"fewer tokens: {fewer}",
+        )
+
+
 def demand_verification(model: Model, weight_bytes: int, built: bool, narrow: bool) -> None:
     """Raises `UsageError` where an export cannot be compared with PyTorch in float32, because it does not fit into memory.
 

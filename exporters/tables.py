@@ -48,8 +48,8 @@ class Table:
     # ------------------------------------------------------------------------------------------------------- renderers
 
     def text(self, bold: Callable[[str], str] = str, dim: Callable[[str], str] = str, width: int | None = None) -> str:
-        """Aligned columns under a bold title. `width`: characters of a line, to which all is wrapped that can be; in a table that
-        is wider all the same, the first cell of each row has a line of its own.
+        """Aligned columns under a bold title. `width`: characters of a line, to which all is wrapped that can be. In a table that
+        is wider all the same, the first cell of each row has a line of its own; where that does not do, every cell has.
         """
         heads = [c.title for c in self.columns]
         body = [self.shown(r) if r else None for r in self.rows]
@@ -59,12 +59,14 @@ class Table:
             widths[-1] = min(widths[-1], max(left, NARROWEST))
         whole = sum(widths) + GAP * (len(widths) - 1)
         apart = bool(width and whole > width and len(widths) > 1)  # the first column stands above the others
-        rule = dim("─" * (whole - widths[0] if apart else whole))
+        below = whole - widths[0] if apart else whole
+        stacked = bool(width and below > width)
+        rule = dim("─" * min(below, width or below))
         lines = [*map(bold, _wrapped(self.title, width or len(self.title) + 1, "  "))]
-        if any(heads):
+        if any(heads) and not stacked:
             lines += map(dim, self._lines(heads, widths, apart))
         for b in body:
-            lines += self._lines(b, widths, apart) if b else [rule]
+            lines += [rule] if not b else self._stacked(b, widths) if stacked else self._lines(b, widths, apart)
         notes = (part for note in self.notes for part in _wrapped(note, min(width or 80, 80), "  "))
         return "\n".join([*lines, *map(dim, notes)])
 
@@ -79,6 +81,16 @@ class Table:
         for line in ([*others, parts[0]], *([""] * len(others) + [part] for part in parts[1:])):
             aligned = zip(line, widths, self.columns, strict=True)
             yield (" " * GAP).join(c.rjust(w) if col.right else c.ljust(w) for c, w, col in aligned).rstrip()
+
+    def _stacked(self, cells: Sequence[str], widths: Sequence[int]) -> Iterator[str]:
+        """A row as lines: its first cell, and below it each other one that says something, after its heading."""
+        first, *rest = cells
+        heading, value = max(len(c.title) for c in self.columns[1:]), max(widths[1:])
+        yield first
+        for cell, column in zip(rest, self.columns[1:], strict=True):
+            if cell:
+                aligned = cell.rjust(value) if column.right else cell
+                yield f"{'':{GAP}}{column.title.ljust(heading)}{'':{GAP}}{aligned}".rstrip()
 
     def markdown(self) -> str:
         """A GitHub table under a heading."""

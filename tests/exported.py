@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import copy
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,11 @@ def exported(
         verify=False, target=target, context_length=context, beside=beside,
     )  # fmt: skip
     return Exported(module, folder)
+
+
+def companions(*files: Path) -> Callable[[Path], object]:
+    """What brings these files into an export."""
+    return lambda folder: [copy(file, folder) for file in files]
 
 
 def rows(steps: Iterable[Step]) -> list[list[int]]:

@@ -22,6 +22,7 @@ from archspec.exporters.bench import engines
 from archspec.exporters.bench.figures import Figure
 from archspec.exporters.bench.measure import settle
 from archspec.exporters.bench.processes import BenchError, Process
+from archspec.exporters.bench.turns import WARM, Plan
 from archspec.exporters.bench.work import Work
 from archspec.exporters.onnx.emit import Target
 from archspec.exporters.runtime.folder import open_folder
@@ -321,6 +322,56 @@ def test_cuda_never_falls_back(made: Made) -> None:
         pytest.skip("there is a card here")
     with pytest.raises(ArchspecError, match="CUDA cannot be used"):
         run(made("gpt2"), "--device", "cuda", "--no-torch")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message", "remedy"),
+    [
+        (
+            "gpt2",
+            ["--batch=1000000000"],
+            r"1,000,000,000 texts of 17 tokens and 7 new ones after each",
+            "--batch at most ",
+        ),
+        ("bert", ["--batch=1000000000"], r"1,000,000,000 texts of 24 tokens", "--batch at most "),
+        (
+            "free",
+            ["--context=1000000000000"],
+            r"1 text of 1,000,000,000,000 tokens",
+            "fewer tokens: --context or --new",
+        ),
+        ("free", ["--new=1000000000000"], r"1 text of 1,024 tokens and 1,000,000,000,001 new ones", "fewer tokens: "),
+    ],
+)
+def test_what_memory_has_no_room_for(made: Made, name: str, options: list[str], message: str, remedy: str) -> None:
+    """Nothing is measured, or allocated: the sentence says how many bytes it would take and how many there are."""
+    model = made(name) if name != "free" else made("llama", "context_length=none")
+    with pytest.raises(
+        UsageError, match=rf"^To measure {message}.* takes \S+ .iB of memory or more, and .*iB are free\."
+    ) as said:
+        run(model, *options, "--no-torch")
+    assert (said.value.remedy or "").startswith(remedy)
+
+
+def test_what_is_said_to_fit_is_less_than_what_is_taken(made: Made) -> None:
+    """The witness is the process itself: a larger batch takes at least as much more as is counted."""
+    model = made("gpt2")
+    small, large = (Plan((8,), batch, 2, 2) for batch in (1, 60_000))
+    with Process("ours") as ours:
+        ours.call("open", engine="folder", folder=str(model.folder), device="cpu", threads=1)
+        peaks = []
+        for plan in (small, large):
+            ours.call("generate", context=8, batch=plan.batch, new=1 + WARM + plan.new)
+            peaks.append(ours.call("peak"))
+    counted = work(model).turn_bytes(large, 8) - work(model).turn_bytes(small, 8)
+    assert 300e6 < counted <= peaks[1] - peaks[0] < 4 * counted
+
+
+def test_an_engine_that_is_out_of_memory_says_so_in_a_sentence(made: Made) -> None:
+    with Process("the probe") as probe:
+        probe.call("open", engine="machine", device="cpu", threads=1)
+        with pytest.raises(BenchError, match=r"^the probe: Unable to allocate \S+ .iB for an array"):
+            probe.call("multiply", rows=10**13, inp=32, out=32)
 
 
 def test_more_threads_than_cores(made: Made) -> None:

@@ -12,8 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from archspec.api import zoo
+from archspec.api import load, zoo
 from archspec.cli.main import COMMANDS
+from archspec.compiler.precision import Name
+from archspec.exporters.count_tables import tables
+from archspec.exporters.tables import Column, Table
 
 TINY = """\
 archspec: 1
@@ -57,11 +60,12 @@ def test_every_command_has_help_with_an_example(command: str) -> None:
 
 
 def overlong(text: str, width: int) -> list[str]:
-    """Lines wider than a terminal, but for those of one word, which cannot be broken."""
-    return [line for line in text.splitlines() if len(line) > width and " " in line.strip()]
+    """Lines wider than a terminal, but for those of one word, which cannot be broken, and examples, which are to be copied."""
+    lines = (line for line in text.splitlines() if not line.startswith("    archspec "))
+    return [line for line in lines if len(line) > width and " " in line.strip()]
 
 
-@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("width", [60, 80, 120])
 def test_what_is_printed_fits_the_terminal(width: int, tmp_path: Path) -> None:
     columns = {"COLUMNS": str(width)}
     for command in COMMANDS:
@@ -117,6 +121,25 @@ def test_a_table_that_is_too_wide_has_its_first_cells_on_lines_of_their_own() ->
     assert [a.split() + b.split() for a, b in zip(halved[1::2], halved[2::2], strict=True)] == [
         line.split() for line in whole[1:]
     ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("precision", ["fp32", "int4"])
+def test_the_counts_of_every_published_model_fit_the_terminal(width: int, precision: Name) -> None:
+    for name in zoo():
+        told = "\n".join(table.text(width=width) for table in tables(load(name).count(precision=precision)))
+        assert not [line for line in told.splitlines() if len(line) > width]
+
+
+def test_a_table_that_is_far_too_wide_has_a_line_for_every_number() -> None:
+    table = Table("Wide", [Column("who", ""), *(Column(f"n{i}", f"heading {i}", right=True) for i in range(5))])
+    table.rows += [("first", 10**9, 2, None, 4, 5), None, ("all", 1, 2, 3, 4, 5)]
+    lines = table.text(width=40).splitlines()
+    below = ["first", "  heading 0  1000000000", "  heading 1           2", "  heading 3           4"]
+    assert lines[:5] == ["Wide", *below]
+    assert lines[6:8] == ["─" * 40, "all"]
+    assert all(len(line) <= 40 for line in lines)
+    assert len(table.text(width=80).splitlines()) == 5
 
 
 def test_an_unknown_command_names_its_neighbour() -> None:

@@ -13,15 +13,16 @@ import onnx
 import pytest
 from click.testing import CliRunner
 from onnx_cases import random_module, stored
-from tiny import TINY, tiny
+from tiny import GROWING, TINY, tiny
 
 from archspec.api import load
 from archspec.cli.main import cli
 from archspec.compiler.count import Counts, count
-from archspec.compiler.precision import FP32, Precision, precision
+from archspec.compiler.precision import FP32, Precision, Storage, precision, storage
 from archspec.errors import UsageError
 from archspec.exporters.onnx.emit import Target
 from archspec.exporters.onnx.export import export
+from archspec.ops.base import Tensor
 from archspec.ops.model import Model
 
 CONTEXT = 24
@@ -231,3 +232,41 @@ def test_every_path_says_how_it_is_stored() -> None:
     up = rows["decoder.layers.0.ffn.up.weight"]
     assert (up["stored"], int(up["bytes"])) == ("int4", 3072 * 768 // 2 + 3072 * 768 // 32 * 4)
     assert rows["decoder.embedding.positions.weight"]["stored"] == "fp32"
+
+
+@pytest.mark.parametrize("name", [*TINY, *GROWING])
+@pytest.mark.parametrize("numbers", PRECISIONS, ids=str)
+def test_the_bytes_of_a_model_are_those_of_its_tensors(name: str, numbers: Precision) -> None:
+    """Though equal layers are asked once: what layers share, and what is tied, is there once."""
+    model = tiny(name)
+    each = storage(model, numbers).bytes_of
+    assert count(model, context_length=CONTEXT, precision=numbers).weight_bytes == sum(map(each, model.tensors()))
+
+
+@pytest.mark.parametrize("numbers", [FP32, precision("int4")], ids=str)
+def test_equal_layers_are_asked_once(numbers: Precision, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def bytes_of(how: Storage, tensor: Tensor) -> int:
+        asked.append(tensor.path)
+        return of(how, tensor)
+
+    of = Storage.bytes_of
+    monkeypatch.setattr(Storage, "bytes_of", bytes_of)
+    times = []
+    for layers in (2, 40):
+        asked.clear()
+        count(tiny("gpt2", f"decoder.layers={layers}"), context_length=CONTEXT, precision=numbers)
+        times.append(len(asked))
+    assert times[0] == times[1]
+    assert max(times) < 40
+
+
+def test_a_pattern_may_name_one_of_equal_layers() -> None:
+    model = tiny("gpt2", "decoder.layers=3")
+    every, kept = (
+        count(model, context_length=CONTEXT, precision=precision("int4", block=16, keep=keep)).weight_bytes
+        for keep in ((), ("decoder.layers.1.ffn",))
+    )
+    codes = 2 * 32 * 48
+    assert kept - every == codes * 4 - (codes // 2 + codes // 16 * 4)  # floats, for 4 bits each and a scale for 16

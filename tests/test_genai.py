@@ -12,6 +12,7 @@ import pytest
 import torch
 from checkpoints import shipped
 from documents import blocks
+from exported import companions
 from onnx_cases import random_module, stored
 from tiny import tiny
 
@@ -197,7 +198,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
 def test_special_tokens_and_sampling_reach_the_config(tmp_path: Path) -> None:
     for name, content in (("generation_config.json", {"eos_token_id": [5, 6], "temperature": 0.3, "do_sample": True}),):
         (tmp_path / name).write_text(json.dumps(content))
-    beside = Beside([tmp_path / "generation_config.json"], {"bos_token_id": 1})
+    beside = Beside(companions(tmp_path / "generation_config.json"), {"bos_token_id": 1})
     exported("gpt2", "onnx", tmp_path / "out", beside=beside)
     found = config(tmp_path / "out")
     assert (found["model"]["bos_token_id"], found["model"]["eos_token_id"]) == (1, [5, 6])

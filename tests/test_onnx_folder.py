@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 from onnx_cases import random_module, stored, write
-from tiny import tiny
+from tiny import text, tiny
 
 import archspec
 from archspec.compiler.precision import Precision
@@ -224,6 +225,26 @@ def test_a_kill_at_any_moment_leaves_a_whole_export_or_none(tmp_path: Path) -> N
     assert cut > 5, "hardly a write was ever cut"
     write(out, overwrite=True)
     assert os.listdir(tmp_path) == ["out"]
+
+
+KILLED = """
+import os, signal, sys
+import archspec, archspec.exporters.onnx.export as module
+
+module.emit = lambda *given, **named: os.kill(os.getpid(), signal.SIGKILL)
+archspec.load(sys.argv[1]).export(sys.argv[2])
+"""
+
+
+def test_a_killed_export_leaves_nothing_among_temporary_files(tmp_path: Path) -> None:
+    """What it makes stands beside its place, where the next one clears it away."""
+    spec, temporary = tmp_path / "spec.yaml", tmp_path / "temporary"
+    spec.write_text(text("gpt2"))
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary), "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    done = subprocess.run([sys.executable, "-c", KILLED, spec, tmp_path / "out"], env=environment)
+    assert done.returncode == -signal.SIGKILL
+    assert not list(temporary.iterdir())
 
 
 def whole(out: Path) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from exported import companions
 from onnx_cases import random_module, stored, verified
 from tiny import TINY, tiny
 from tokenizers import Tokenizer
@@ -465,7 +466,7 @@ def test_text_is_read_where_there_is_a_tokenizer_and_binds(tmp_path: Path) -> No
     module = random_module(model)
     summary = export(
         model, stored(module), "x: 1\n", tmp_path / "out", module=module, precision=precision("int8"), budget=ANY,
-        context_length=300, beside=Beside([tmp_path / "tokenizer.json"]),
+        context_length=300, beside=Beside(companions(tmp_path / "tokenizer.json")),
     )  # fmt: skip
     manifest = json.loads((tmp_path / "out/archspec.json").read_text())
     assert [m["on"] for m in manifest["verification"]["measures"]] == ["256 random tokens", "256 tokens of text"]

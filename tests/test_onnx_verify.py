@@ -12,11 +12,12 @@ import torch
 from onnx_cases import exported, random_module, stored, verified
 from tiny import DECODERS, TINY, tiny
 
+from archspec.compiler.precision import Precision
 from archspec.errors import VerificationError, WeightsError
 from archspec.exporters.onnx.export import export
 from archspec.exporters.onnx.questions import Case
 from archspec.exporters.onnx.sources import of_module
-from archspec.exporters.onnx.verify import TOLERANCE
+from archspec.exporters.onnx.verify import SAME, TOLERANCE
 from archspec.exporters.torch.module import build
 
 
@@ -26,6 +27,7 @@ def test_what_is_right_passes_by_far(name: str) -> None:
     found = verified(e.folder, e.model, e.module)
     assert found.difference < found.tolerance / 10
     assert found.values > 0
+    assert found.remark is None
 
 
 @pytest.mark.parametrize("name", DECODERS)
@@ -127,6 +129,29 @@ def test_a_wrong_graph_is_found(change, file: str, tmp_path: Path) -> None:  # t
     with pytest.raises(VerificationError, match=rf"{file}.*differs from PyTorch") as error:
         verified(tmp_path / "out", e.model, e.module)
     assert error.value.exit_code == 70
+
+
+@pytest.mark.parametrize(
+    ("name", "override"), [("gpt2", "head={kind: lm, tied: false, bias: true}"), ("classifier", "head.labels=4")]
+)
+def test_outputs_that_hang_on_nothing_prove_nothing(name: str, override: str, tmp_path: Path) -> None:
+    """A head of zeros and its bias: a wrong graph passes too, and the verification says so."""
+    model = tiny(name, override)
+    module = random_module(model)
+    assert verified(exported(name).folder, tiny(name), exported(name).module).remark is None
+    with torch.no_grad():
+        module.get_parameter("head.out.weight").zero_()
+    for numbers in (Precision("fp16"), Precision()):
+        done = export(
+            model, stored(module), "x: 1\n", tmp_path / "out", module=module, precision=numbers, overwrite=True
+        )
+        assert done.verification is not None
+        assert done.verification.remark == SAME
+    for file in (tmp_path / "out").glob("*.onnx"):
+        proto = onnx.load(file, load_external_data=False)
+        assert other_eps(proto.graph)
+        onnx.save(proto, file)
+    assert verified(tmp_path / "out", model, module).remark == SAME
 
 
 def test_a_wrong_weight_is_found(tmp_path: Path) -> None:

@@ -6,7 +6,9 @@ import json
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from shutil import copytree
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,15 +17,18 @@ from click.testing import CliRunner
 from exported import Exported, exported, rows
 from tiny import DECODERS, SEQ2SEQ, text
 
+from archspec.api import load
 from archspec.cli.run import command
 from archspec.errors import UsageError
 from archspec.exporters.onnx.emit import Target
 from archspec.exporters.runtime import generation
 from archspec.exporters.runtime import session as session_module
 from archspec.exporters.runtime.decode import Decoding
-from archspec.exporters.runtime.device import open_session
+from archspec.exporters.runtime.device import RunError, open_session
+from archspec.exporters.runtime.generation import ContextError
 from archspec.exporters.runtime.replay import replayable
-from archspec.exporters.runtime.session import ContextError, Runtime, padded
+from archspec.exporters.runtime.session import Runtime, padded
+from archspec.exporters.weights.special import generation_config
 
 PROMPTS = [[5, 6, 7, 8, 9], [3], [11, 12, 13]]
 SOURCES = [[1, 2, 3], [4, 5, 6, 7, 8, 9, 10], [9]]
@@ -99,6 +104,16 @@ def test_one_vector_a_text_beside_an_encoder(model: Model, head: str) -> None:
         np.testing.assert_allclose(row, tiny.logits(prompt, source), atol=1e-4)
 
 
+def test_caches_that_memory_has_no_room_for(model: Model) -> None:
+    """A spec without a context lets anything be asked for."""
+    free = model("llama", "context_length=none", target="ort")
+    arguments = [str(free.folder), "--device=cpu", "--ids=5,6,7", f"-n{10**13}"]
+    done = CliRunner().invoke(command, arguments)
+    assert isinstance(done.exception, RunError)
+    assert str(done.exception).startswith("Caches with room for 1 × 10,000,000,000,003 tokens do not fit into memory: ")
+    assert "(-n)" in (done.exception.remedy or "")
+
+
 def test_what_was_made_before_the_context_ended_is_told(model: Model) -> None:
     tiny = model("gpt2")
     done = CliRunner().invoke(command, [str(tiny.folder), "--device=cpu", "--ids=5,6,7", "-n200", "--json", "--check"])
@@ -126,7 +141,7 @@ def test_the_tokens_of_a_batch_are_counted_and_timed(
     model: Model, prompts: list[list[int]], as_json: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a clock that goes on by a second each time it is looked at: once before the first token, and once a step."""
-    monkeypatch.setattr("archspec.cli.run.time", SimpleNamespace(perf_counter=count(1.0).__next__))
+    monkeypatch.setattr("archspec.exporters.runtime.pace.time", SimpleNamespace(perf_counter=count(1.0).__next__))
     ids = [f"--ids={','.join(map(str, p))}" for p in prompts]
     done = CliRunner().invoke(command, [str(model("llama").folder), "--device=cpu", *ids, "-n4", "--stats", *as_json])
     read, rows = sum(map(len, prompts)), len(prompts)
@@ -325,6 +340,79 @@ def test_past_the_end_of_the_context(model: Model, name: str) -> None:
     assert len(rows(got)[0]) == 5
     with pytest.raises(ContextError, match="row 1 of the prompts has 25 tokens and the context holds 24"):
         runtime.generate([[1], [1] * 25], max_new_tokens=1)
+
+
+def refused(call: Callable[[], object]) -> str:
+    """The remedy of a text that is longer than the context."""
+    with pytest.raises(ContextError) as caught:
+        call()
+    return caught.value.remedy or ""
+
+
+def test_what_would_do_for_a_text_over_the_context(model: Model, tmp_path: Path) -> None:
+    """A longer context is named where an export can have one: not for trained weights with a table of positions."""
+    long = [[1] * 25]
+    table, turned = (Runtime.load(model(name).folder, "cpu") for name in ("gpt2", "llama"))
+    assert refused(lambda: table.generate(long, max_new_tokens=1)) == "give at most 24 tokens"
+    for call in (lambda: turned.generate(long, max_new_tokens=1), lambda: turned.forward(long)):
+        remedy = refused(call)
+        assert remedy.startswith("give at most 24 tokens, or export the model again with a longer context, if ")
+    spec = tmp_path / "gpt2.yaml"
+    spec.write_text(text("gpt2"))
+    load(spec).export(tmp_path / "fresh", verify=False)  # fresh weights are of any length
+    fresh = Runtime.load(tmp_path / "fresh", "cpu")
+    _, _, said = refused(lambda: fresh.generate(long, max_new_tokens=1)).partition(" with a longer context: --set ")
+    load(spec, [said]).export(tmp_path / "longer", verify=False)
+    assert len(list(Runtime.load(tmp_path / "longer", "cpu").generate(long, max_new_tokens=1))) == 1
+
+
+def test_what_would_do_for_a_source_over_the_context(model: Model) -> None:
+    """Its own stack's positions count."""
+    t5 = Runtime.load(model("t5").folder, "cpu")
+    long = [[1] * ((t5.spec.context_length or 0) + 1)]
+    assert "longer context" in refused(lambda: t5.generate(source=long, decoder_start=2, max_new_tokens=1))
+    table = Runtime.load(model("seq2seq", "embedding.position=learned").folder, "cpu")
+    long = [[1] * ((table.spec.context_length or 0) + 1)]
+    assert "longer" not in refused(lambda: table.generate(source=long, decoder_start=2, max_new_tokens=1))
+
+
+@pytest.mark.parametrize("most", [24, 25])
+def test_a_shorter_prompt_is_named_where_one_would_do(model: Model, most: int) -> None:
+    runtime = Runtime.load(model("gpt2").folder, "cpu")
+    remedy = refused(lambda: list(runtime.generate([[1] * 20], max_new_tokens=most)))
+    assert ("shorten the prompt to 1 token," in remedy) == (most == 24)
+    assert "ask for at most 5 (-n)" in remedy
+    assert "--slide" in remedy
+    assert len(list(runtime.generate([[1]], max_new_tokens=24))) == 24
+
+
+def test_by_default_an_answer_ends_with_the_context_whatever_it_begins_with(model: Model, tmp_path: Path) -> None:
+    """24 tokens: one to start from, one that is forced, and 23 made, of which the last is not read."""
+    own = copytree(model("seq2seq").folder, tmp_path / "own")
+    (own / "generation_config.json").write_text('{"decoder_start_token_id": 2, "forced_bos_token_id": 3}')
+    done = CliRunner().invoke(command, [str(own), "--device=cpu", "--source=1,2", "--json"], catch_exceptions=False)
+    assert len(json.loads(done.output)["ids"]) == 23
+
+
+def test_a_folder_says_once_where_answers_begin_and_end(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+
+    def reading(folder: Path) -> dict[str, Any]:
+        read.append(folder)
+        return generation_config(folder)
+
+    monkeypatch.setattr("archspec.exporters.runtime.text.generation_config", reading)
+    own = copytree(model("seq2seq").folder, tmp_path / "own")
+    (own / "generation_config.json").write_text('{"eos_token_id": 1, "decoder_start_token_id": 2}')
+    runtime = Runtime.load(own, "cpu")
+    times = []
+    for _ in range(3):
+        list(runtime.generate(source=SOURCES, max_new_tokens=2))
+        times.append(len(read))
+    assert times[0] > 0
+    assert times == times[:1] * 3
 
 
 def test_a_cancelled_generation_leaves_the_runtime_as_it_was(model: Model) -> None:

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from exported import Exported, exported, rows
+from exported import Exported, companions, exported, rows
 from tiny import text
 from tokenizers import Tokenizer, models
 
@@ -112,7 +112,7 @@ def dressed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (path / "special_tokens_map.json").write_text('{"eos_token": "b"}')
     (path / "generation_config.json").write_text('{"eos_token_id": 1}')
     (path / "chat_template.jinja").write_text("{{ messages[0].content }}")
-    beside = Beside(files=sorted(path.iterdir()))
+    beside = Beside(companions(*sorted(path.iterdir())))
     return exported(text("gpt2"), path / "out", beside=beside).folder
 
 

@@ -83,7 +83,7 @@ def folder(path: Path, **files: Any) -> Path:
 
 
 def stream(text: Text, ids: list[int]) -> Written:
-    return Written(text, (Step((i,), (None,)) for i in ids))
+    return Written(text, (Step((i,), (None,)) for i in ids), 0)
 
 
 # ------------------------------------------------------------------------------------------------------------ streaming
@@ -251,6 +251,27 @@ def test_tokens_that_are_no_text_yet_are_counted(speaking: Runtime) -> None:
     arguments = [str(speaking.folder.path), "Hello", "--temperature=1", "--seed=4", "-n15", "--device=cpu", "--stats"]
     told = CliRunner().invoke(command, arguments, catch_exceptions=False).stderr
     assert f"tokens: {len(byte_level().encode('Hello').ids)} in the prompt, 15 made, " in told
+
+
+def test_what_is_written_carries_its_counts(speaking: Runtime) -> None:
+    answer = speaking.write(CONVERSATION, sampling=Sampling(1.0, seed=4), max_new_tokens=15)
+    assert (answer.pace.read, answer.pace.made, answer.pace.rate) == (
+        len(speaking.text.encode_chat(CONVERSATION)),
+        0,
+        None,
+    )
+    list(answer)
+    assert answer.pace.made == 15
+    assert answer.pace.wait > 0
+    assert answer.pace.rate is not None
+
+
+def test_room_after_a_text_is_that_after_its_tokens(speaking: Runtime) -> None:
+    for prompt, ids in (
+        ("Hello", speaking.text.encode("Hello")),
+        (CONVERSATION, speaking.text.encode_chat(CONVERSATION)),
+    ):
+        assert speaking.room(prompt) == speaking.room(len(ids)) == 64 - len(ids) + 1
 
 
 def test_text_that_comes_to_the_contexts_end_says_so(speaking: Runtime) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from heapq import nlargest
 from pathlib import Path
@@ -19,6 +18,7 @@ from .common import color, say
 
 if TYPE_CHECKING:
     from archspec.exporters.runtime.generation import Step
+    from archspec.exporters.runtime.pace import Pace
     from archspec.exporters.runtime.sampling import Sampling
     from archspec.exporters.runtime.session import Runtime
 
@@ -164,44 +164,38 @@ def _numbers(text: str, option: str) -> list[int]:
 def _text(
     runtime: Runtime, asked: Any, sampling: Sampling, most: int | None, slide: bool, as_json: bool, stats: bool
 ) -> None:
-    from archspec.exporters.runtime.text import Written
-
-    ids = [runtime.text.ids(asked)]
-    beside = runtime.form == "encoder_decoder"  # the answer begins with one token, and the prompt is the source
-    clock = _Clock()
-    steps = _steps(runtime, [] if beside else ids, ids if beside else [], None, sampling, most, slide)
-    answer = Written(runtime.text, clock.over(steps))
+    answer = runtime.write(asked, sampling=sampling, max_new_tokens=most or _most(runtime, asked, slide), slide=slide)
     _tell(answer, (lambda text: {"text": text, "finish": answer.finish}) if as_json else None)
     if stats:
-        clock.report(len(ids[0]))
+        _report(answer.pace)
 
 
 def _tokens(
     runtime: Runtime, prompts: list[list[int]], sources: list[list[int]], start: int | None, sampling: Sampling, most: int | None,
     slide: bool, as_json: bool, stats: bool,
 ) -> None:  # fmt: skip
-    clock = _Clock()
-    steps = clock.over(_steps(runtime, prompts, sources, start, sampling, most, slide))
-    rows = max(len(prompts), len(sources))
+    from archspec.exporters.runtime.pace import Pace
+
+    pace = Pace(sum(map(len, prompts + sources)))
+    longest = max(map(len, prompts)) if prompts else len(runtime.begins) if start is None else 1
+    steps = runtime.generate(
+        prompts or None, source=sources or None, decoder_start=start, max_new_tokens=most or _most(runtime, longest, slide),
+        temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p, seed=sampling.seed, slide=slide,
+    )  # fmt: skip
+    steps, rows = pace.over(steps), max(len(prompts), len(sources))
     if as_json or rows > 1:
         _batch(steps, rows, as_json)
     else:
         made = (str(token) for step in steps for token in step.tokens if token is not None)
         _tell((("," if i else "") + token for i, token in enumerate(made)), None)
     if stats:
-        clock.report(sum(map(len, prompts + sources)))
+        _report(pace)
 
 
-def _steps(
-    runtime: Runtime, prompts: list[list[int]], sources: list[list[int]], start: int | None, sampling: Sampling, most: int | None,
-    slide: bool,
-) -> Iterator[Step]:  # fmt: skip
-    room = None if slide else runtime.room(max(map(len, prompts), default=1))
-    return runtime.generate(
-        prompts or None, source=sources or None, decoder_start=start,
-        max_new_tokens=most or (DEFAULT_MOST if room is None else max(1, min(DEFAULT_MOST, room))),
-        temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p, seed=sampling.seed, slide=slide,
-    )  # fmt: skip
+def _most(runtime: Runtime, prompt: Any, slide: bool) -> int:
+    """New tokens where nobody says how many. prompt: as `Runtime.room` takes it."""
+    room = None if slide else runtime.room(prompt)
+    return DEFAULT_MOST if room is None else max(1, min(DEFAULT_MOST, room))
 
 
 def _batch(steps: Iterator[Step], rows: int, as_json: bool) -> None:
@@ -322,25 +316,6 @@ def _embed(runtime: Runtime, texts: Sequence[str], as_json: bool) -> None:
             click.echo(f"{similarity:7.4f}  {text}")
 
 
-class _Clock:
-    """The tokens of a generation, counted and timed step by step."""
-
-    def __init__(self) -> None:
-        self.start, self.first, self.last = time.perf_counter(), 0.0, 0.0
-        self.made = self.made_first = 0
-
-    def over(self, steps: Iterator[Step]) -> Iterator[Step]:
-        for step in steps:
-            self.last = time.perf_counter()
-            new = sum(token is not None for token in step.tokens)
-            if not self.made:
-                self.first, self.made_first = self.last, new
-            self.made += new
-            yield step
-
-    def report(self, read: int) -> None:
-        wait = 1000 * (self.first - self.start)
-        told = f"tokens: {read} in the prompt, {self.made} made, the first after {wait:.0f} ms"
-        if self.last > self.first:
-            told += f", then {(self.made - self.made_first) / (self.last - self.first):,.1f} a second"
-        click.echo(told, err=True)
+def _report(pace: Pace) -> None:
+    told = f"tokens: {pace.read} in the prompt, {pace.made} made, the first after {1000 * pace.wait:.0f} ms"
+    click.echo(told if pace.rate is None else f"{told}, then {pace.rate:,.1f} a second", err=True)

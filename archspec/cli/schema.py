@@ -14,7 +14,7 @@ def command() -> None:
     \b
     Example:
       archspec schema > archspec.schema.json
-      # first line of a spec, for editors that speak YAML language server:
+      # the first line of a spec, for YAML language servers:
       # yaml-language-server: $schema=archspec.schema.json
     """
     from archspec.compiler.schema import json_schema

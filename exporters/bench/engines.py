@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from archspec.errors import ArchspecError
-from archspec.exporters.runtime.cuda import card_bytes
+from archspec.exporters.room import free_memory
+from archspec.exporters.runtime.cuda import card_bytes, card_memory
 from archspec.exporters.runtime.device import Device
 from archspec.exporters.runtime.session import Runtime
 
@@ -58,6 +59,10 @@ class ExportedFolder:
             "card_bytes": self._card,
         }  # fmt: skip
 
+    def free(self) -> int | None:
+        """Bytes that are free where it runs; None where nothing says so."""
+        return card_memory()[0] if self._runtime.device.device == "cuda" else free_memory()
+
     def recordable(self) -> bool:
         """May its steps be a CUDA graph?"""
         return self._runtime.recordable
@@ -95,4 +100,4 @@ def machine(**options: Any) -> Any:
 ENGINES: dict[str, Callable[..., Any]] = {"folder": ExportedFolder, "torch": torch_model, "machine": machine}
 
 if __name__ == "__main__":
-    serve(ENGINES, (ArchspecError,))
+    serve(ENGINES, (ArchspecError, MemoryError))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from archspec.errors import UsageError
+from archspec.exporters.room import demand_turn
 from archspec.exporters.runtime.device import Device
 from archspec.exporters.runtime.folder import ExportFolder
 from archspec.exporters.units import many
@@ -60,19 +61,13 @@ class Results:
 
     def step_bytes(self, context: int) -> int:
         """Bytes that a measured step reads, in their mean."""
-        prompt, source = self._lengths(context)
+        prompt, source = self.work.lengths(self.plan, context)
         return self.work.step_bytes(prompt + WARM + self.plan.new // 2, self.plan.batch, source)
 
     def prompt_flops(self, context: int) -> int:
         """FLOPs until the first token."""
-        prompt, source = self._lengths(context)
+        prompt, source = self.work.lengths(self.plan, context)
         return self.work.prompt_flops(prompt, self.plan.batch, source)
-
-    def _lengths(self, context: int) -> tuple[int, int]:
-        """(tokens of the prompt, tokens of the source)"""
-        if self.folder.form != "encoder_decoder":
-            return context, 0
-        return 1 if self.plan.generates else context, context
 
 
 def settle(folder: ExportFolder, contexts: Sequence[int] | None, batch: int, new: int | None, rounds: int) -> Plan:
@@ -102,7 +97,9 @@ def settle(folder: ExportFolder, contexts: Sequence[int] | None, batch: int, new
 
 
 def measure(folder: ExportFolder, plan: Plan, setup: Setup, progress: Progress) -> Results:
-    """Run the plan. Raises BenchError where an engine cannot run, with what is wrong with it."""
+    """Run the plan. Raises BenchError where an engine cannot run, with what is wrong with it, and UsageError where there is no room
+    for it.
+    """
     work = Work(folder)
     given: dict[str, Any] = {"folder": str(folder.path), "threads": setup.threads}
     with ExitStack() as stack:
@@ -115,6 +112,7 @@ def measure(folder: ExportFolder, plan: Plan, setup: Setup, progress: Progress) 
 
         ours = start("ONNX Runtime", engine="folder", device=setup.device, **given)
         device = ours.call("about")["device"]
+        _demand_room(work, plan, ours.call("free"), "the card's memory" if device == "cuda" else "memory")
         machine = start(
             "the probe", engine="machine", device=device, threads=setup.threads, half=work.dtype != "float32"
         )
@@ -137,3 +135,15 @@ def measure(folder: ExportFolder, plan: Plan, setup: Setup, progress: Progress) 
             card = about["card_bytes"] + taken.card[name]
             engines[name] = Measured(about, taken.turns[name], process.call("peak"), card)
     return Results(folder, plan, setup, work, engines, taken.limits)
+
+
+def _demand_room(work: Work, plan: Plan, free: int | None, where: str) -> None:
+    """Raises UsageError for the context that takes most, where there is no room for it beside a loaded model."""
+    largest = max(plan.contexts, key=lambda context: work.turn_bytes(plan, context))
+    what = f"{many(plan.batch, 'text')} of {many(largest, 'token')}"
+    after, fewer = (
+        (f" and {many(WARM + plan.new, 'new one')} after each", "--context or --new")
+        if plan.generates
+        else ("", "--context")
+    )
+    demand_turn(what + after, plan.batch, work.turn_bytes(plan, largest), free, where, fewer)

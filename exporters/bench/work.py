@@ -16,6 +16,10 @@ from archspec.ops.leaves import Linear
 from archspec.ops.model import Model
 from archspec.ops.moe import Moe
 
+from .turns import WARM, Plan
+
+#: Bytes of a token: its number and its mask, 64 bits each. Of a number that a head gives.
+TOKEN, FLOAT = 16, 4
 #: Inputs of an operator that are tables, of which a call reads some rows: where the first one stands, and the last.
 LOOKED_UP = {
     "Gather": (0, 0),
@@ -41,7 +45,10 @@ class Work:
         kept = [v for v in graph.inputs if str(v.name).startswith("past.")]
         self._number = (kept or [result])[0].dtype or ir.DataType.FLOAT
         shape = result.shape
-        self.last_only = isinstance(self.model.head, LmHead) and shape is not None and shape[1] == 1
+        assert shape is not None
+        self.last_only = isinstance(self.model.head, LmHead) and shape[1] == 1
+        #: Is there one row for a whole text, and how wide is a row?
+        self._pooled, self._width = len(shape) == 2, int(str(shape[-1]))
 
     @property
     def dtype(self) -> str:
@@ -60,6 +67,25 @@ class Work:
         """Bytes of keys and values."""
         counts = self._counts(batch, 1, past, source)
         return int(counts.cache_bytes // counts.width * self._number.itemsize)
+
+    def turn_bytes(self, plan: Plan, context: int) -> int:
+        """Bytes that a turn holds at once beside the weights, at the least: the texts, their caches, and what one linear reads and
+        gives, or the head.
+        """
+        prompt, source = self.lengths(plan, context)
+        rows, caches = plan.batch * context, 0
+        if plan.generates:
+            rows = plan.rows(context)
+            caches = self.cache_bytes(prompt + WARM + plan.new - 1, plan.batch, source)
+        linear = rows * sum(self.product()) * self._number.itemsize
+        head = (plan.batch if self.last_only or self._pooled else rows) * self._width * FLOAT
+        return int(plan.batch * context * TOKEN + caches + max(linear, head))
+
+    def lengths(self, plan: Plan, context: int) -> tuple[int, int]:
+        """(tokens of the prompt, tokens of the source)"""
+        if self.model.form != "encoder_decoder":
+            return context, 0
+        return 1 if plan.generates else context, context
 
     def prompt_flops(self, length: int, batch: int, source: int = 0) -> int:
         """FLOPs of reading `length` tokens, of pairs that the masks let through; the head's for the tokens that it is asked for."""

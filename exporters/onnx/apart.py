@@ -19,6 +19,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from archspec.errors import ArchspecError, UsageError
+from archspec.exporters.files import temporary_folder
 
 if TYPE_CHECKING:
     from archspec.ops.model import Model
@@ -31,7 +32,7 @@ class Apart:
     """The near end. `ask` once, then take the `answers`."""
 
     def __init__(self) -> None:
-        self._said = TemporaryFile()  # noqa: SIM115  closed by `close`
+        self._said = TemporaryFile(dir=temporary_folder())  # noqa: SIM115  closed by `close`
         where = {
             "OMP_WAIT_POLICY": "passive",  # a thread that waits leaves its core to those that write
             **os.environ,

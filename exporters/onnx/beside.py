@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import onnx_ir as ir
 
 from archspec.compiler.precision import Precision
 from archspec.errors import UsageError, WeightsError
-from archspec.exporters.manifest import MANIFEST
 from archspec.exporters.weights.form import config_text, family_named, form_of
 from archspec.exporters.weights.special import generation_config, special_ids, special_tokens
 from archspec.ops.model import Model
@@ -27,12 +25,10 @@ DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 
 @dataclass(frozen=True)
 class Beside:
-    """What comes with the weights: files that are copied, and the config of the checkpoint, or the metadata of GGUF."""
+    """What comes with the weights: what brings a tokenizer's files into a folder, and the checkpoint's config, or GGUF's."""
 
-    files: Sequence[Path] = ()
+    bring: Callable[[Path], object] | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
-    #: A file that could not be had -> why.
-    left_out: Mapping[str, str] = field(default_factory=dict)
 
 
 def write_beside(
@@ -48,9 +44,16 @@ def write_beside(
 
     stepping: the graph that steps through a text, and `file` where it stands.
     """
-    for one in beside.files:
-        _copy(one, folder)
-    left_out = dict(beside.left_out)
+    left_out = {}
+    if beside.bring:
+        try:
+            beside.bring(folder)
+        except WeightsError as error:  # the weights are good without
+            left_out["tokenizer.json"] = error.message
+        except OSError as error:
+            if error.filename is None or Path(error.filename).parent == folder:
+                raise  # it could not be written
+            raise UsageError(f"{error.filename} cannot be read: {error.strerror}.", "may you read it?") from error
     if reason := unfit(model, stepping.graph if stepping else None, context_length):
         left_out[GENAI] = reason
     else:
@@ -67,9 +70,3 @@ def write_beside(
         special_of_config = special_ids(beside.origin) | special_ids(generation_config(folder))
         (folder / CONFIG).write_text(config_text(config, special_of_config, DTYPES[precision.compute]), "utf-8")
     return left_out
-
-
-def _copy(companion: Path, folder: Path) -> None:
-    if (folder / companion.name).exists() or companion.name in (MANIFEST, GENAI, CONFIG):
-        raise UsageError(f"{companion} has the name of a file of the export.", "rename it")
-    shutil.copyfile(companion, folder / companion.name)

@@ -24,6 +24,7 @@ from .beside import Beside, write_beside
 from .comparison import Comparison
 from .emit import Target, emit, parts
 from .folder import atomic_folder, demand_space
+from .graph import uncollected
 from .manifest import description, write_manifest
 from .passes.fusion import Fusion
 from .sidecar import SIDECAR, Progress, bytes_of, refer_weights, write_weights
@@ -60,6 +61,7 @@ class ExportSummary:
     verification: Verification | None
 
 
+@uncollected()
 def export(
     model: Model,
     weights: Weights,

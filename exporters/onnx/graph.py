@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -30,6 +31,18 @@ DTYPES: dict[Compute, ir.DataType] = {
     "bf16": ir.DataType.BFLOAT16,
 }
 HALVES = (DTYPES["fp16"], DTYPES["bf16"])
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Python looks for no garbage meanwhile. A graph has none, and to walk a large one over and over costs more than to make it."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 class Builder:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from archspec.compiler.precision import Precision
-from archspec.errors import WeightsError
 from archspec.exporters.fresh import Fresh
 from archspec.exporters.rows import matrix_rows
 from archspec.language.model import Spec
@@ -31,13 +31,11 @@ def sources(
     checkpoint: str | Path | None,
     module: Transformer | None,
     precision: Precision,
-    folder: Path,
     *,
     compared: bool,
 ) -> tuple[Weights, Beside]:
     """The weights of `module`, or those in a file, or fresh ones: the same that `build` gives. And what comes with a checkpoint.
 
-    folder: an empty one, where the tokenizer's files are gathered.
     compared: the weights are what a precision is measured against, so they come as they were.
     Raises `WeightsError` where a file is not this model's.
     """
@@ -50,11 +48,7 @@ def sources(
 
     source = open_weights(checkpoint)
     weights: Weights = of_module(module) if module else Fitted(source, fitted(model, source, spec.context_length))
-    try:
-        names = bring_tokenizer(source, folder)
-    except WeightsError as error:  # the weights are good without
-        return weights, Beside((), source.metadata, {"tokenizer.json": error.message})
-    return weights, Beside([folder / name for name in names], source.metadata)
+    return weights, Beside(partial(bring_tokenizer, source), source.metadata)
 
 
 def of_module(module: Transformer) -> Weights:

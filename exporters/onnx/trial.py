@@ -67,7 +67,8 @@ def verify_precision(c: Comparison, folder: Path, twins: Mapping[Part, Exact], p
     demand(precision, measures[-1], c.budget)
     for each in steps:
         demand(precision, each, c.budget, "a text read step by step is too far from the same text as a whole")
-    return replace(checked, measures=tuple(measures), steps=tuple(steps), remark=remark)
+    remarks = "; ".join(filter(None, (checked.remark, remark))) or None
+    return replace(checked, measures=tuple(measures), steps=tuple(steps), remark=remarks)
 
 
 def _as_they_are(

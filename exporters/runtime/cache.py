@@ -22,8 +22,9 @@ import onnxruntime
 from onnx import TensorProto, helper
 
 from archspec.errors import ArchspecError
+from archspec.exporters.units import many
 
-from .device import PROVIDERS, run
+from .device import PROVIDERS, RunError, run
 
 Value = Any  # onnxruntime.OrtValue; the package has no types
 Binding = Any  # onnxruntime.IOBinding
@@ -133,6 +134,17 @@ class Buffer:
         """One row's, for one call."""
         binding.bind_input(self.port.past, *place(self.value, row))
         binding.bind_output(self.port.present, *place(self.value, row))
+
+
+def buffers(found: Sequence[Port], batch: int, rows: int) -> list[Buffer]:
+    """The buffers of a batch, with room for so many rows. Raises RunError where there is no memory for them."""
+    try:
+        return [Buffer(port, batch, rows) for port in found]
+    except MemoryError as error:
+        raise RunError(
+            f"Caches with room for {batch:,} × {many(rows, 'token')} do not fit into memory: {error}",
+            "ask for fewer tokens (-n), or for fewer texts at once",
+        ) from error
 
 
 class Growing:

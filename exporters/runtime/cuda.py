@@ -116,11 +116,17 @@ def _card(cuda: ctypes.CDLL, index: int) -> str:
 
 def card_bytes() -> int:
     """Bytes taken of the first card, by whomever, what CUDA itself takes for this process included; 0 where there is no card."""
+    free, total = card_memory()
+    return total - free
+
+
+def card_memory() -> tuple[int, int]:
+    """(free, all) bytes of the first card; 0 where there is no card."""
     if not driver().cards:
-        return 0
+        return 0, 0
     cuda = ctypes.CDLL(_DRIVER)
     context, free, total = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t()
     cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
     cuda.cuCtxSetCurrent(context)
     cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
-    return total.value - free.value
+    return free.value, total.value

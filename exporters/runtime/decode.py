@@ -12,7 +12,7 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from .cache import ELEMENTS, GROWTH, Buffer, Growing, Value, place, ports
+from .cache import ELEMENTS, GROWTH, Growing, Value, buffers, place, ports
 from .device import run
 from .replay import Replay, unrecorded
 
@@ -63,7 +63,7 @@ class Decoding:
         #: Columns that every buffer has a row for.
         self._room = room
         found = list(ports(session, device))
-        self._buffers = [Buffer(port, batch, room) for port in found if port.buffered]
+        self._buffers = buffers([port for port in found if port.buffered], batch, room)
         self._growing = [Growing(port, batch) for port in found if not port.buffered]
         self._binding = session.io_binding()
         self._result = session.get_outputs()[0].name

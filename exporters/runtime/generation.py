@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from archspec.errors import ArchspecError
+from archspec.exporters.units import many
 
 from .decode import Decoding
 from .sampling import Sampling, sample
@@ -56,6 +57,14 @@ class Limits:
             return "stop"
         return "length" if made == self.most or self.full(length) else None
 
+    def ways(self, made: int) -> str:
+        """What to ask for instead, where the context has room for so many new tokens."""
+        assert self.most is not None
+        assert self.context is not None
+        prompt = self.context + 1 - self.most  # the last token made is not read
+        shorter = f"shorten the prompt to {many(prompt, 'token')}, " if prompt > 0 else ""
+        return f"ask for at most {made} (-n), {shorter}or let the context slide (--slide)"
+
     def room(self, prompt: int) -> int:
         """Columns that a text of so many tokens will come to, as far as that is known."""
         columns = prompt + (self.most or ROOM)
@@ -91,8 +100,7 @@ def generated(
         yield Step(tuple(tokens), tuple(ended))
         if limits.most is not None and made < limits.most and "length" in ended:
             raise ContextError(
-                f"the context of {limits.context} tokens is full after {made} new ones",
-                f"ask for at most {made} (-n), shorten the prompt, or let the context slide (--slide)",
+                f"the context of {limits.context} tokens is full after {made} new ones", limits.ways(made)
             )
         if None not in ended:
             return

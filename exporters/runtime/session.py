@@ -13,18 +13,19 @@ from numpy.typing import NDArray
 
 from archspec.errors import UsageError
 from archspec.language.model import Spec
-from archspec.ops.head import ClassifierHead, LmHead, NoHead, PoolerHead
+from archspec.ops.head import LmHead, NoHead, PoolerHead
 from archspec.ops.model import Form
 
 from .cache import Value
 from .chat import Message
 from .decode import Decoding, host, run_bound
+from .demands import Rows, demand_generation, demand_rows
 from .device import Device, DeviceReport, open_session
 from .folder import ExportFolder, open_folder
-from .generation import ContextError, Ids, Limits, Step, generated, padded
+from .generation import Ids, Limits, Step, generated, padded
 from .replay import replayable
 from .sampling import Sampling, softmax
-from .text import Text, Written, end_ids, start_id
+from .text import Text, Written, end_ids, forced_ids, start_id
 
 Floats = NDArray[np.floating[Any]]
 
@@ -109,6 +110,17 @@ class Runtime:
         """Is there a tokenizer?"""
         return (self.folder.path / "tokenizer.json").is_file()
 
+    @cached_property
+    def _ends(self) -> tuple[int, ...]:
+        """Tokens that end an answer, as the folder's files say."""
+        return self.text.stop_ids if self.has_text else end_ids(self.folder.path)
+
+    @cached_property
+    def begins(self) -> list[int]:
+        """What an encoder-decoder's answer begins with, as the folder's files say; nothing where they do not."""
+        start = self.text.decoder_start_id if self.has_text else start_id(self.folder.path)
+        return [] if start is None else [start, *forced_ids(self.folder.path)]
+
     # ---- generation
 
     def generate(
@@ -140,7 +152,7 @@ class Runtime:
         context before `max_new_tokens` are made, unless it slides.
         """
         sampling = Sampling(temperature, top_k, top_p, seed)
-        self._must_generate(source)
+        demand_generation(self.folder, source)
         if max_new_tokens is None and self.spec.context_length is None:
             raise UsageError(f"{self.spec.name} states no context_length", "say max_new_tokens")
         if slide and max_new_tokens is None:
@@ -148,9 +160,8 @@ class Runtime:
         if max_new_tokens is not None and max_new_tokens < 1:
             raise UsageError(f"{max_new_tokens} new tokens are nothing to do", "max_new_tokens must be at least 1")
         rows = self._prompts(prompts, source, decoder_start)
-        self._check(rows, "prompts")
-        if stop is None:
-            stop = self.text.stop_ids if self.has_text else end_ids(self.folder.path)
+        demand_rows(self.folder, rows, "prompts")
+        stop = self._ends if stop is None else stop
         fixed: dict[str, Value] = {}
         if source is not None:
             fixed = self._encode(source, len(rows))
@@ -174,7 +185,8 @@ class Runtime:
         max_new_tokens: int | None = None,
         slide: bool = False,
     ) -> Written:
-        """Text after a prompt, or the answer in a conversation, in pieces as it is made; `finish` says in the end why it ended.
+        """Text after a prompt, or the answer in a conversation, in pieces as it is made; `finish` says in the end why it ended,
+        and `pace` how many tokens were read and made, and how fast.
 
         Beside an encoder the prompt is the source. Raises as `generate`, TextError without a tokenizer, and
         ChatTemplateError for a conversation that the folder's template does not take.
@@ -192,34 +204,19 @@ class Runtime:
             seed=how.seed,
             slide=slide,
         )
-        return Written(text, steps)
+        return Written(text, steps, len(ids[0]))
 
     @property
     def generates(self) -> bool:
         """Does it continue texts? A decoder, alone or beside an encoder, with an lm head does."""
         return self.folder.generates
 
-    def room(self, prompt: int) -> int | None:
-        """New tokens that the context leaves after a prompt of so many. None: the spec states no context."""
+    def room(self, prompt: int | str | Sequence[Message]) -> int | None:
+        """New tokens that the context leaves after a prompt of so many, or after what `write` takes. None: there is no context."""
         context = self.spec.context_length
+        if not isinstance(prompt, int):  # beside an encoder it is the source, and the answer has what it begins with
+            prompt = len(self.begins) if self.form == "encoder_decoder" else len(self.text.ids(prompt))
         return None if context is None else context - prompt + 1  # the last token made is not read again
-
-    def _must_generate(self, source: Ids | None) -> None:
-        if not self.generates:
-            raise UsageError(f"{self.spec.name} does not generate text", self._instead())
-        if source is None and self.form == "encoder_decoder":
-            raise UsageError(f"{self.spec.name} is an encoder-decoder and reads a source", "give one: --source 1,2,3")
-        if source is not None and self.form != "encoder_decoder":
-            raise UsageError(f"{self.spec.name} has no encoder to read a source", "leave the source out")
-
-    def _instead(self) -> str:
-        """What the model does, by its head."""
-        head = self.folder.model.head
-        if isinstance(head, ClassifierHead):
-            return "it labels texts: --classify or --ids; in Python, forward"
-        if isinstance(head, LmHead):
-            return "it predicts masked tokens: --fill or --ids; in Python, fill_mask or forward"
-        return "it gives vectors: --embed or --ids; in Python, embed or forward"
 
     def _prompts(self, prompts: Ids | None, source: Ids | None, start: int | None) -> Ids:
         if prompts is not None and start is not None:
@@ -228,14 +225,13 @@ class Runtime:
             return prompts
         if source is None:
             raise UsageError("there are no prompts to continue")
-        if start is None:
-            start = self.text.decoder_start_id if self.has_text else start_id(self.folder.path)
-        if start is None:
+        begins = self.begins if start is None else [start]
+        if not begins:
             raise UsageError(
                 "nothing says which token the decoder starts from",
                 "--start or --ids; in Python, decoder_start or prompts",
             )
-        return [[start]] * len(source)
+        return [begins] * len(source)
 
     def _encode(self, source: Ids, rows: int) -> dict[str, Value]:
         """What the main graph takes of a source: the encoder's keys and values, on the device, and the source's mask."""
@@ -246,11 +242,11 @@ class Runtime:
         cross = run_bound(self._encoder, {k: v for k, v in given.items() if k in wanted}, outputs)
         return {k: v for k, v in {**cross, "source_mask": given["source_mask"]}.items() if k in self._inputs}
 
-    def _source(self, source: Ids, rows: int, what: str) -> dict[str, Value]:
+    def _source(self, source: Ids, rows: int, what: Rows) -> dict[str, Value]:
         """The encoder's inputs, one row for each of the decoder's."""
         if self.form != "encoder_decoder":
             raise UsageError(f"{self.spec.name} has no encoder to read a source")
-        self._check(source, "source")
+        demand_rows(self.folder, source, "source")
         if len(source) != rows:
             raise UsageError(f"there are {len(source)} rows of source and {rows} {what}", "give one for each")
         ids, mask = padded(source)
@@ -264,7 +260,7 @@ class Runtime:
 
         Rows are padded on the right; what stands at padding has no meaning. Raises UsageError and ContextError as `generate`.
         """
-        self._check(ids, "texts")
+        demand_rows(self.folder, ids, "texts")
         rows, mask = padded(ids)
         inputs = {"input_ids": host(rows), "attention_mask": host(mask), "token_type_ids": host(np.zeros_like(rows))}
         inputs["prefix_length"] = host(np.zeros(len(rows), np.int64))  # causal throughout
@@ -325,26 +321,3 @@ class Runtime:
             vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
         result: NDArray[np.float32] = vectors.astype(np.float32)
         return result
-
-    # ---- checks
-
-    def _check(self, rows: Ids, what: str) -> None:
-        """Are these rows of tokens that this model can read?"""
-        context = self.spec.context_length
-        if not rows:
-            raise UsageError(f"there are no {what}")
-        for i, row in enumerate(rows):
-            if isinstance(row, str):
-                raise UsageError(
-                    f"row {i} of the {what} is text, and token ids are wanted",
-                    "runtime.text.encode(…), or runtime.write(…)",
-                )
-            if not row:
-                raise UsageError(f"row {i} of the {what} is empty", "give at least one token")
-            wrong = [t for t in row if not 0 <= t < self.spec.vocab_size]
-            if wrong:
-                raise UsageError(
-                    f"row {i} of the {what} has token {wrong[0]}", f"tokens are 0 to {self.spec.vocab_size - 1}"
-                )
-            if context is not None and len(row) > context:
-                raise ContextError(f"row {i} of the {what} has {len(row)} tokens and the context holds {context}")

@@ -21,6 +21,7 @@ from archspec.exporters.weights.special import (
 
 from .chat import ChatTemplate, ChatTemplateError, Message
 from .generation import Ended, Step
+from .pace import Pace
 
 #: What a decoder puts for bytes that are not, or not yet, UTF-8.
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -31,7 +32,7 @@ def _generation_tokens(folder: Path) -> dict[str, Any]:
     that nobody sees.
     """
     said = generation_config(folder)
-    for key in ("eos_token_id", "decoder_start_token_id"):
+    for key in ("eos_token_id", "decoder_start_token_id", "forced_bos_token_id"):
         given = said.get(key)
         if given is not None and not all(type(i) is int and i >= 0 for i in listed(given)):
             raise TextError(
@@ -51,6 +52,12 @@ def start_id(folder: Path) -> int | None:
     """What an encoder-decoder's answer starts from in a folder without a tokenizer. Raises TextError as `Text.load` does."""
     said = _generation_tokens(folder).get("decoder_start_token_id")
     return said if isinstance(said, int) else None
+
+
+def forced_ids(folder: Path) -> list[int]:
+    """What follows the start of every encoder-decoder's answer, whatever the model says: the language to write in, say."""
+    said = _generation_tokens(folder).get("forced_bos_token_id")
+    return [said] if isinstance(said, int) else []
 
 
 def _template(path: Path) -> str | None:
@@ -190,8 +197,10 @@ class TextStream:
 class Written(Iterator[str]):
     """The text that one row of steps makes, in pieces as it is made; it ends before the stop token."""
 
-    def __init__(self, text: Text, steps: Iterator[Step]) -> None:
-        self._growing, self._steps = TextStream(text), steps
+    def __init__(self, text: Text, steps: Iterator[Step], read: int) -> None:
+        #: Tokens, and how fast: `read` in the prompt, and those that are made.
+        self.pace = Pace(read)
+        self._growing, self._steps = TextStream(text), self.pace.over(steps)
         #: Why it ended, as its last step says: `stop` or `length`. None: it goes on, or was broken off.
         self.finish: Ended | None = None
 
