@@ -10,14 +10,16 @@ from archspec.compiler.compile import Compiled, compile_spec
 from archspec.errors import UsageError
 
 if TYPE_CHECKING:
+    from archspec.compiler.compare import Comparison
     from archspec.compiler.count import Counts
+    from archspec.compiler.limits import Limits
     from archspec.compiler.precision import Compute, Name
     from archspec.diagnostics import Diagnostic
     from archspec.exporters.diagram.pen import Level
     from archspec.exporters.diagram.render import Format
     from archspec.exporters.onnx.emit import Target
     from archspec.exporters.onnx.export import ExportSummary
-    from archspec.exporters.torch.module import Transformer
+    from archspec.exporters.torch.module import TorchDtype, Transformer
     from archspec.exporters.weights.folder import Dtype
     from archspec.language.model import Spec
     from archspec.ops.model import Model
@@ -105,6 +107,57 @@ class Arch:
             precision=precision_of(precision, compute=compute, block=block, symmetric=symmetric, keep=keep),
         )  # fmt: skip
 
+    def limits(
+        self,
+        device: str,
+        *,
+        contexts: Sequence[int] = (),
+        batch: int = 1,
+        precision: Name = "fp32",
+        compute: Compute | None = None,
+        block: int | None = None,
+        symmetric: bool = True,
+        keep: str | Sequence[str] = (),
+    ) -> Limits:
+        """How fast it can be on a device, and whether it fits: see `archspec.compiler.limits`; `.record()` is the JSON.
+
+        device: a name of `archspec.compiler.devices`, or what it can do, as `24GiB,58GB/s,200GFLOPS`.
+        Raises UsageError for another one, and for a context that the model does not have.
+        """
+        from archspec.compiler.devices import device as device_of
+        from archspec.compiler.limits import limits
+        from archspec.compiler.precision import precision as precision_of
+
+        return limits(
+            self.model, device_of(device), context_length=self.spec.context_length, batch=batch, contexts=contexts,
+            precision=precision_of(precision, compute=compute, block=block, symmetric=symmetric, keep=keep),
+        )  # fmt: skip
+
+    def diff(
+        self,
+        other: Arch,
+        *,
+        batch: int = 1,
+        length: int | None = None,
+        source_length: int | None = None,
+        precision: Name = "fp32",
+        compute: Compute | None = None,
+        block: int | None = None,
+        symmetric: bool = True,
+        keep: str | Sequence[str] = (),
+    ) -> Comparison:
+        """What differs in another architecture, and the numbers of both; true where anything does.
+
+        See `archspec.compiler.compare.compare`; `.record()` is the JSON. The precision is said as in `count`.
+        """
+        from archspec.compiler.compare import compare
+        from archspec.compiler.precision import precision as precision_of
+
+        return compare(
+            self._compiled, other._compiled, batch=batch, length=length, source_length=source_length,
+            precision=precision_of(precision, compute=compute, block=block, symmetric=symmetric, keep=keep),
+        )  # fmt: skip
+
     def diagram(self, fmt: Format = "svg", *, level: Level | None = None) -> bytes:
         """The architecture as a picture (svg, png, pdf: needs Graphviz's `dot`) or as its source (dot, mermaid).
 
@@ -113,13 +166,13 @@ class Arch:
         """
         from archspec.exporters.diagram.render import diagram
 
-        return diagram(self.model, fmt, level=level)
+        return diagram(self.model, fmt, level=level, context=self.spec.context_length)
 
     def build(
         self,
         *,
         weights: str | Path | None = None,
-        dtype: Dtype | None = None,
+        dtype: Dtype | TorchDtype | None = None,
         device: str = "cpu",
         seed: int | None = 0,
     ) -> Transformer:
@@ -127,7 +180,7 @@ class Arch:
 
         Args:
             weights: a .safetensors or .gguf file, or a folder with either; by default those of the folder this was loaded from.
-            dtype: of the weights; by default the spec's.
+            dtype: of the weights, as torch calls it; by default the spec's.
             device: where it is built; `meta` allocates nothing.
             seed: of the initialisation; None takes torch's own generator.
 
@@ -135,17 +188,18 @@ class Arch:
             UsageError: weights are named and nothing is allocated to hold them.
             WeightsError: the file's tensors are not this architecture's; all faults are listed.
         """
+        numbers = str(dtype or self.spec.dtype).removeprefix("torch.")
         if weights and device == "meta":
             raise UsageError(f"The weights {weights} have no place on the device meta.", "say cpu, or no weights")
         if device != "meta" and (source := self.checkpoint(weights)):
             from archspec.exporters.weights.folder import loaded
             from archspec.exporters.weights.source import open_weights
 
-            module, _ = loaded(self.model, open_weights(source), dtype or self.spec.dtype, self.spec.context_length)
+            module, _ = loaded(self.model, open_weights(source), numbers, self.spec.context_length)
             return module.to(device)
         from archspec.exporters.torch.module import build
 
-        return build(self.model, self.spec.init, dtype=dtype, device=device, seed=seed)
+        return build(self.model, self.spec.init, dtype=numbers, device=device, seed=seed)
 
     def save(
         self,
@@ -203,6 +257,7 @@ class Arch:
         *,
         module: Transformer | None = None,
         weights: str | Path | None = None,
+        seed: int | None = None,
         overwrite: bool = False,
         verify: bool = True,
         target: Target = "onnx",
@@ -224,6 +279,7 @@ class Arch:
             out: the folder to make. Nothing half-written is ever left under this name.
             module: the built model whose weights to write; by default those that `self.build(weights=weights)` has.
             weights: as for `build`.
+            seed: of fresh weights, where there are no others, by default 0; the summary then begins with a line that says so.
             overwrite: replace a folder that an earlier export wrote.
             verify: compare ONNX Runtime with PyTorch before the folder appears.
             target: `onnx`, operators of opset 23 only; `ort`, ONNX Runtime's own fused ones where they compute the same.
@@ -238,7 +294,8 @@ class Arch:
             progress: called with what is being done and the share that is done.
 
         Raises:
-            UsageError: `out` cannot be written, there is no room to verify, or a precision is said that there is not.
+            UsageError: `out` cannot be written, there is no room to verify, a precision is said that there is not, or a seed
+                where nothing is drawn.
             BudgetError: the precision costs more than its budget.
             VerificationError: the exported graph computes something else than the module.
             WeightsError: the tensors of `weights` are not this architecture's.
@@ -253,7 +310,12 @@ class Arch:
 
             numbers = precision_of(precision, compute=compute, block=block, symmetric=symmetric, keep=keep)
             checkpoint = (weights or self.weights) if module or graph_only else self.checkpoint(weights)
-            read, beside = sources(self.model, self.spec, checkpoint, module, numbers, compared=compared)
+            if seed is not None and (module or checkpoint or graph_only):
+                where = "not written" if graph_only else f"those of {checkpoint}" if checkpoint else "the module's"
+                raise UsageError(f"A seed of {seed} would do nothing: the weights are {where}.", "leave --seed out")
+            read, beside = sources(
+                self.model, self.spec, checkpoint, module, numbers, compared=compared, seed=seed or 0
+            )
             return export(
                 self.model,
                 read,

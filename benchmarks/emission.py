@@ -14,6 +14,8 @@ from typing import get_args
 
 import numpy as np
 from common import options, publish
+from targets import Target as Wanted
+from targets import judged
 
 from archspec.compiler.lower import lower
 from archspec.compiler.resolve import resolve_text
@@ -23,6 +25,7 @@ from archspec.exporters.tables import Column, Table
 from archspec.ops.model import Model
 
 DEPTHS = (12, 24, 48, 96)
+TARGETS = tuple(Wanted(f"`{t}`, 8 times the layers, time ×", (t,), "ratio", most=9.0) for t in get_args(Target))
 SPEC = """
 archspec: 1
 name: llama
@@ -69,7 +72,7 @@ def main() -> None:
         low, high = ratio.quartiles
         table.rows.append((target, *(f.median for f in figures), ratio.median, f"{low:.2f}–{high:.2f}"))
     table.notes.append(f"{given.rounds} rounds in which the depths take turns.")
-    publish("emission", [table], given.threads, write=given.write)
+    publish("emission", [table, judged((table, TARGETS))], given.threads, write=given.write)
 
 
 if __name__ == "__main__":

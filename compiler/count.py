@@ -6,10 +6,12 @@ from functools import cached_property
 from typing import Any
 
 from archspec.errors import UsageError
+from archspec.ops.block import Stack
 from archspec.ops.embedding import LearnedPositions
 from archspec.ops.model import Model
 from archspec.ops.record import Record
 
+from .fits import Fit, bytes_of
 from .flops import Flops, Lengths, count_flops
 from .memory import Training, training_memory
 from .parameters import CacheRun, Parameters, cache_runs, count_parameters, repeated
@@ -18,6 +20,8 @@ from .precision import BYTES, FP32, Precision, Storage, storage
 
 #: The length that is counted where a spec states no context.
 DEFAULT_LENGTH = 1024
+#: What is in memory while training.
+TRAINED = ("gradients", "optimizer", "activations", "activations_checkpointed", "training", "training_checkpointed")
 
 
 class Counts(Record):
@@ -36,8 +40,10 @@ class Counts(Record):
     caches: tuple[CacheRun, ...]
     #: Bytes of the weights as an export stores them: each tensor once, and none of what aligns them in a file.
     weight_bytes: int
-    #: None in int8 and int4, which nothing is trained in.
+    #: None in int8 and int4, which nothing is trained in, and after a past, which no training has.
     training: Training | None
+    #: Tokens that a sequence may have; None: any number.
+    context: int | None
 
     # ---------------------------------------------------------------------------------------------------------- FLOPs
 
@@ -94,9 +100,17 @@ class Counts(Record):
     def memory(self) -> dict[str, int | None]:
         """Bytes by what they are for; of training, None where there is none."""
         t, weights = self.training, self.weight_bytes
-        names = ("gradients", "optimizer", "activations", "activations_checkpointed", "training")
-        step = (t.gradients, t.optimizer, t.activations, t.checkpointed, weights + t.total) if t else (None,) * 5
-        return {"weights": weights, "inference": weights + self.cache_bytes, **dict(zip(names, step, strict=True))}
+        found: dict[str, int | None] = {"weights": weights, "inference": weights + self.cache_bytes}
+        if t is None:
+            return found | dict.fromkeys(TRAINED)
+        whole = weights + t.total
+        least = whole - t.activations + t.checkpointed
+        step = (t.gradients, t.optimizer, t.activations, t.checkpointed, whole, least)
+        return found | dict(zip(TRAINED, step, strict=True))
+
+    def fits(self, size: int | str) -> Fit:
+        """Does it fit into so many bytes, and how much would? size: bytes, or as `24GiB`. Raises UsageError for what is no size."""
+        return Fit(bytes_of(size) if isinstance(size, str) else size, self)
 
     # ----------------------------------------------------------------------------------------------------------- JSON
 
@@ -134,7 +148,7 @@ class Counts(Record):
             "flops": {
                 "forward": {"dense": dense, "causal": causal},
                 "macs": {"dense": dense // 2, "causal": causal // 2},
-                "training": 3 * dense,
+                "training": None if n.past else 3 * dense,
                 "by_component": {c: {"dense": d, "causal": self.causal[c]} for c, d in self.dense.items()},
                 "formula": {k: str(f) for k, f in self.formula.items()},
             },
@@ -181,6 +195,7 @@ def count(
         raise UsageError(f"{model.name} has no encoder beside a decoder", "leave --source-length out")
     source = (source_length or whole) if model.form == "encoder_decoder" else 0
     _check(model, length, past, source)
+    ends = [n for n in (context_length, position_rows(model.main[1])) if n]
     lengths, stored = Lengths(batch, length, past, source), storage(model, precision)
     # a pattern may name one of several equal layers
     tensors = ((t, 1) for t in model.tensors()) if precision.keep else repeated(model)
@@ -193,18 +208,24 @@ def count(
         flops=count_flops(model),
         caches=cache_runs(model),
         weight_bytes=sum(times * stored.bytes_of(t) for t, times in tensors),
-        training=None if precision.blocks else training_memory(model, lengths, BYTES[precision.compute]),
+        training=None if precision.blocks or past else training_memory(model, lengths, BYTES[precision.compute]),
+        context=min(ends, default=None),
     )
+
+
+def position_rows(stack: Stack) -> int | None:
+    """The positions that a stack has rows for; None: any number."""
+    position = stack.embedding.position
+    return position.rows - position.offset if isinstance(position, LearnedPositions) else None
 
 
 def _check(model: Model, length: int, past: int, source: int) -> None:
     if past and model.form == "encoder":
         raise UsageError("an encoder keeps no past", "leave --past out")
     for name, stack in model.stacks().items():
-        position = stack.embedding.position
+        rows = position_rows(stack)
         asked = source if stack.embedding.stream == "source" else past + length
-        if isinstance(position, LearnedPositions) and asked > position.rows - position.offset:
-            rows = position.rows - position.offset
+        if rows is not None and asked > rows:
             raise UsageError(
                 f"{asked:,} tokens do not fit the {name}'s learned positions: its table has {rows:,} rows",
                 f"--source-length at most {rows:,}"

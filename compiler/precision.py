@@ -70,6 +70,22 @@ class Precision(Record):
 
 
 FP32 = Precision()
+#: The types of a spec's `dtype`.
+DTYPES: Mapping[str, Compute] = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
+
+
+#: The types of a spec's `dtype`, by what they are called here.
+TORCH: Mapping[str, str] = {precision: dtype for dtype, precision in DTYPES.items()}
+#: And what else they are called.
+OTHERWISE: Mapping[str, Compute] = {
+    **DTYPES, "half": "fp16", "float": "fp32", "single": "fp32", "full": "fp32", "f16": "fp16", "f32": "fp32", "brain": "bf16",
+}  # fmt: skip
+
+
+def meant(name: str) -> str | None:
+    """The precision that is called otherwise elsewhere, or is near to one that there is."""
+    word = str(name).lower().removeprefix("torch.")
+    return OTHERWISE.get(word) or nearest(word, get_args(Name))
 
 
 def precision(
@@ -86,7 +102,11 @@ def precision(
     """
     for asked, names in ((name, get_args(Name)), (compute or "fp32", get_args(Compute))):
         if asked not in names:
-            raise UsageError(f"There is no precision {asked!r}.", f"say {either(names)}")
+            near = meant(asked)
+            raise UsageError(
+                f"There is no precision {asked!r}.",
+                f"did you mean {near}?" if near in names else f"say {either(names)}",
+            )
     if name in BYTES:
         said = {"a compute type": compute, "a block size": block, "asymmetric": not symmetric, "weights to keep": keep}
         if extra := [what for what, value in said.items() if value]:

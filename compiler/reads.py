@@ -127,7 +127,8 @@ class _Reader(Counter):
         return super().route(x, w, bias, routing)
 
     def experts(self, x: Shape, weights: Shape, chosen: Shape, on_input: bool, body: Callable[[Shape], Shape]) -> Shape:
-        (self.chosen,) = chosen[2:]
+        assert isinstance(chosen[-1], int)
+        self.chosen = chosen[-1]
         return super().experts(x, weights, chosen, on_input, body)
 
     def fold(self, layers: Sequence[Bound], x: Shape, *shared: Shape) -> Shape:

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any
 
 from archspec.language.base import Node as Model
 from archspec.language.model import Entry, Group, Layer, Spec, Stack, depth_of
 
 from .grammar import BLOCK_KEYS, keys_of
+from .indices import indices
 from .scalars import AmbiguousError, resolve_plain
 
 _WIDTH = 100
@@ -22,10 +23,15 @@ _MOST_RUNS = 2000
 
 def show(spec: Spec) -> str:
     """The spec as YAML, complete."""
-    entries = _plain(spec)
+    return written_out(spec_mapping(spec))
+
+
+def spec_mapping(spec: Spec) -> dict[str, Any]:
+    """The complete spec as plain data."""
+    entries = mapping_of(spec)
     for name, stack in spec.stacks().items():
-        entries[name] = _stack(stack, name == "decoder" and spec.encoder is not None)
-    return written_out(entries)
+        entries[name] = stack_mapping(stack, name == "decoder" and spec.encoder is not None)
+    return entries
 
 
 def written_out(entries: dict[str, Any]) -> str:
@@ -33,7 +39,7 @@ def written_out(entries: dict[str, Any]) -> str:
     return "".join(f"{line}\n" for line in _block(entries, 0))
 
 
-def _plain(model: Model) -> dict[str, Any]:
+def mapping_of(model: Model) -> dict[str, Any]:
     """A construct as a mapping, its kind first; `none` where an optional part is absent, nothing where it may not be said."""
     shapes = keys_of(type(model))
     found: dict[str, Any] = {"kind": ""} if "kind" in shapes else {}
@@ -48,7 +54,7 @@ def _plain(model: Model) -> dict[str, Any]:
 
 def _value(value: Any) -> Any:
     if isinstance(value, Model):
-        plain = _plain(value)
+        plain = mapping_of(value)
         return "none" if plain == {"kind": "none"} else plain
     return [_value(item) for item in value] if isinstance(value, tuple) else value
 
@@ -56,9 +62,9 @@ def _value(value: Any) -> Any:
 # -------------------------------------------------------------------------------------------------------------- stacks
 
 
-def _stack(stack: Stack, crosses: bool) -> dict[str, Any]:
+def stack_mapping(stack: Stack, crosses: bool) -> dict[str, Any]:
     """`layers` and what all layers share; an entry holds only what differs. Only a stack that crosses to another says how."""
-    layers = [_layer(layer) for layer in _leaves(stack.layers)]
+    layers = [layer_mapping(layer) for layer in _leaves(stack.layers)]
     keys = [key for key in BLOCK_KEYS if crosses or key != "cross_attention"]
     shared = {key: common for key in keys if (common := _common([layer[key] for layer in layers])) is not None}
     only = stack.layers[0]
@@ -75,8 +81,8 @@ def _leaves(entries: tuple[Entry, ...]) -> Iterator[Layer]:
             yield entry
 
 
-def _layer(layer: Layer) -> dict[str, Any]:
-    found = {key: value for key, value in _plain(layer).items() if key in BLOCK_KEYS}
+def layer_mapping(layer: Layer) -> dict[str, Any]:
+    found = {key: value for key, value in mapping_of(layer).items() if key in BLOCK_KEYS}
     for name in ("attention", "cross_attention", "ffn"):
         part = found[name]
         if isinstance(part, dict) and "placement" in part:  # where the norms stand is said first
@@ -101,7 +107,7 @@ def _entry(entry: Entry, shared: dict[str, Any], keys: list[str]) -> dict[str, A
         head["weights"] = "shared"
     if isinstance(entry, Group):
         return {**head, "layers": [_entry(inner, shared, keys) for inner in entry.layers]}
-    return {**head, **_own(_layer(entry), shared, keys)}
+    return {**head, **_own(layer_mapping(entry), shared, keys)}
 
 
 def _own(value: dict[str, Any], shared: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
@@ -120,7 +126,7 @@ def _own(value: dict[str, Any], shared: dict[str, Any], keys: Iterable[str]) -> 
 def _block(entries: dict[str, Any], depth: int) -> Iterator[str]:
     indent = "  " * depth
     for key, value in entries.items():
-        flow = f"{indent}{key}: {_flow(value)}"
+        flow = f"{indent}{key}: {inline(value)}"
         if not isinstance(value, dict | list) or not value or len(flow) <= _WIDTH:
             yield flow
         elif isinstance(value, dict):
@@ -134,7 +140,7 @@ def _block(entries: dict[str, Any], depth: int) -> Iterator[str]:
 def _items(items: list[Any], depth: int) -> Iterator[str]:
     indent = "  " * depth
     for item in items:
-        flow = f"{indent}- {_flow(item)}"
+        flow = f"{indent}- {inline(item)}"
         if not isinstance(item, dict) or len(flow) <= _WIDTH:
             yield flow
             continue
@@ -143,11 +149,11 @@ def _items(items: list[Any], depth: int) -> Iterator[str]:
         yield from lines[1:]
 
 
-def _flow(value: Any) -> str:
+def inline(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_flow(part)}" for key, part in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {inline(part)}" for key, part in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_flow(item) for item in value) + "]"
+        return "[" + ", ".join(inline(item) for item in value) + "]"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
@@ -181,20 +187,20 @@ def show_layers(spec: Spec) -> str:
 
 
 def _by_index(name: str, stack: Stack, crosses: bool) -> list[str]:
-    described = _stack(stack, crosses)
+    described = stack_mapping(stack, crosses)
     keys = [key for key in BLOCK_KEYS if crosses or key != "cross_attention"]
     found: dict[str, list[range]] = {}
     shown = 0
     for span, layer in islice(_spans(stack.layers, 0), _MOST_RUNS):
-        own = _flow(_apart(layer, _layer(layer), described, keys))[1:-1]
+        own = inline(_apart(layer, layer_mapping(layer), described, keys))[1:-1]
         found.setdefault(own or "all equal" if layer.weights == "own" else f"{own} weights: shared".strip(), []).append(
             span
         )
         shown = span.stop
     depth = depth_of(stack.layers)
     head = f"{name}: {depth} layers" + (f", of them the first {shown}" if shown < depth else "")
-    width = max(len(_indices(spans)) for spans in found.values())
-    return [head, *(f"  {_indices(spans):<{width}}  {what}" for what, spans in found.items())]
+    width = max(len(indices(spans)) for spans in found.values())
+    return [head, *(f"  {indices(spans):<{width}}  {what}" for what, spans in found.items())]
 
 
 def _apart(model: Model, value: dict[str, Any], shared: dict[str, Any], keys: Iterable[str]) -> dict[str, Any]:
@@ -204,17 +210,17 @@ def _apart(model: Model, value: dict[str, Any], shared: dict[str, Any], keys: It
         part, common, inner = value[key], shared.get(key), getattr(model, key)
         if part != common:
             nested = isinstance(part, dict) and isinstance(common, dict)
-            found[key] = _apart(inner, part, common or {}, part) if nested else _brief(inner, part)
+            found[key] = _apart(inner, part, common or {}, part) if nested else brief(inner, part)
     return found
 
 
-def _brief(model: Any, value: Any) -> Any:
+def brief(model: Any, value: Any) -> Any:
     """A construct without the keys that are at their defaults."""
     if not isinstance(value, dict):
         return value
     fields = type(model).model_fields
     said = [key for key in value if key == "kind" or getattr(model, key) != fields[key].default]
-    return {key: _brief(getattr(model, key), value[key]) for key in said}
+    return {key: brief(getattr(model, key), value[key]) for key in said}
 
 
 def _spans(entries: tuple[Entry, ...], start: int) -> Iterator[tuple[range, Layer]]:
@@ -227,19 +233,3 @@ def _spans(entries: tuple[Entry, ...], start: int) -> Iterator[tuple[range, Laye
         for turn in range(entry.repeat):
             yield from _spans(entry.layers, start + turn * row)
         start += entry.repeat * row
-
-
-def _indices(spans: list[range]) -> str:
-    """`0-4, 6-10` or `1, 3, …, 41`"""
-    joined: list[range] = []
-    for span in spans:
-        if joined and joined[-1].stop == span.start:
-            joined[-1] = range(joined[-1].start, span.stop)
-        else:
-            joined.append(span)
-    starts = [span.start for span in joined]
-    steps = {b - a for a, b in pairwise(starts)}
-    words = [str(span.start) if len(span) == 1 else f"{span.start}-{span.stop - 1}" for span in joined]
-    if len(words) > 4 and len(steps) == 1 and len({len(span) for span in joined}) == 1:
-        words = [*words[:2], "…", words[-1]]
-    return ", ".join(words)

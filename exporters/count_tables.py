@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from archspec.compiler.count import Counts
+from archspec.compiler.fits import Fit
+from archspec.compiler.indices import indices
 from archspec.compiler.parameters import CacheRun, LayerRun
 from archspec.ops.base import Tensor
 
@@ -13,23 +16,37 @@ from .tables import Column, Table
 from .units import exact, flops, many, share, short, size
 
 NAMES = {"token_type_embedding": "token types"}
+Run = TypeVar("Run", LayerRun, CacheRun)
 
 
 def _name(component: str) -> str:
     return NAMES.get(component, component.replace("_", " "))
 
 
-def _label(run: LayerRun | CacheRun, between: str = " ", to: str = "–") -> str:
-    """`decoder 0–11`"""
-    return f"{run.stack}{between}{run.first}" + (f"{to}{run.last}" if run.last > run.first else "")
+def _key(run: LayerRun | CacheRun) -> str:
+    """`decoder.0-11`, of what is read by programs."""
+    return f"{run.stack}.{run.first}" + (f"-{run.last}" if run.last > run.first else "")
 
 
-def tables(c: Counts, explain: bool = False) -> list[Table]:
-    """Parameters, layers, FLOPs, and memory of a report."""
+def _alike(c: Counts, runs: Iterable[Run], same: Callable[[Run], object]) -> Iterator[tuple[str, int, Run]]:
+    """(`0, 2, …, 40`, how many, the first run of them): the layers of a stack of which the same is to be said."""
+    several = len({run.stack for run in c.parameters.layers}) > 1
+    found: dict[object, list[Run]] = {}
+    for run in runs:
+        found.setdefault((run.stack, same(run)), []).append(run)
+    for group in found.values():
+        spans = indices(range(run.first, run.last + 1) for run in group)
+        yield f"{group[0].stack} {spans}" if several else spans, sum(run.count for run in group), group[0]
+
+
+def tables(c: Counts, explain: bool = False, fit: Fit | None = None, remark: str | None = None) -> list[Table]:
+    """Parameters, layers, FLOPs, and memory of a report. remark: of the memory."""
     out = [_parameters(c), _layers(c), _flops(c, explain)]
     if c.caches:
         out.append(_cache(c))
-    return [*out, _memory(c)]
+    out.append(_memory(c))
+    out[-1].notes += [remark] if remark else []
+    return [*out, *([_fit(fit)] if fit is not None else [])]
 
 
 def _parameters(c: Counts) -> Table:
@@ -67,10 +84,11 @@ def _layers(c: Counts) -> Table:
             Column("all", "all", exact, True),
         ),
     )
-    for run in c.parameters.layers:
-        label = _label(run) + (" (shared)" if run.shared else "")
-        every = 0 if run.shared else run.count * run.total
-        t.rows.append((label, run.count, *(run.by_component.get(n, 0) for n in components), run.total, every))
+    for label, count, run in _alike(
+        c, c.parameters.layers, lambda run: (run.shared, *sorted(run.by_component.items()))
+    ):
+        name, every = (f"{label} (shared)", 0) if run.shared else (label, count * run.total)
+        t.rows.append((name, count, *(run.by_component.get(n, 0) for n in components), run.total, every))
     return t
 
 
@@ -89,7 +107,9 @@ def _flops(c: Counts, explain: bool) -> Table:
     )
     for component, d in c.dense.items():
         t.rows.append((_name(component), d, c.causal[component], d / dense))
-    t.rows += [None, ("total", dense, causal, 1.0), ("training (3 × forward)", 3 * dense, 3 * causal, None)]
+    t.rows += [None, ("total", dense, causal, 1.0)]
+    if not n.past:
+        t.rows.append(("training (3 × forward)", 3 * dense, 3 * causal, None))
     t.notes.append("1 multiply-add is 2 FLOPs. dense: every query-key pair; causal: only those the masks let through.")
     if explain:
         t.notes += list(_explained(c))
@@ -122,23 +142,23 @@ def _cache(c: Counts) -> Table:
         (
             Column("layers", "layers"),
             Column("count", "count", exact, True),
-            Column("kept", "kept of each layer"),
             Column("bytes", "bytes each", exact, True),
             Column("all", "all", exact, True),
+            Column("kept", "kept"),
         ),
     )
     names = dict.fromkeys(name.replace("_", " ") for run in c.caches for name, _ in run.slots)
     t.notes.append(f"kept for each token: tensors × heads × width; the tensors are {', '.join(names)}")
-    for run in c.caches:
+    for label, count, run in _alike(c, c.caches, lambda run: run.slots):
         kept = " + ".join(
             f"{n} × {s.heads} × {s.width}"
             + (f", last {s.rows:,}" if s.rows else "")
             + (" (source)" if s.stream == "source" else "")
             for s, n in Counter(s for _, s in run.slots).items()
         )
-        t.rows.append((_label(run), run.count, kept, c.run_bytes(run), run.count * c.run_bytes(run)))
-    if len(c.caches) > 1:
-        t.rows += [None, ("total", sum(r.count for r in c.caches), "", None, c.cache_bytes)]
+        t.rows.append((label, count, c.run_bytes(run), count * c.run_bytes(run), kept))
+    if len(t.rows) > 1:
+        t.rows += [None, ("total", sum(r.count for r in c.caches), None, c.cache_bytes, "")]
     return t
 
 
@@ -155,15 +175,50 @@ def _memory(c: Counts) -> Table:
         rows += [("gradients", m["gradients"]), ("AdamW state", m["optimizer"])]
         rows.append(("activations kept for backward", m["activations"]))
         rows.append(("training: weights, gradients, state, activations", m["training"]))
-        spared = m["activations"] - m["activations_checkpointed"]
-        rows.append(("  with one checkpoint per layer", m["training"] - spared))
+        rows.append(("  with one checkpoint per layer", m["training_checkpointed"]))
     t.rows += [(name, n, n) for name, n in rows]
     if c.precision.blocks:
         t.notes += [str(c.storage), f"{c.bits:.2f} bits a weight on average"]
     return t
 
 
-def tidy(c: Counts) -> Table:
+def _fit(f: Fit) -> Table:
+    c, n = f.counts, f.counts.lengths
+    beside = f", {many(n.source, 'source token')}" if n.source else ""
+    called = f"{n.batch:,} × {many(n.past + n.length, 'token')}{beside}"
+    t = Table(
+        f"{'Fits' if f else 'Does not fit'} into {size(f.bytes)} ({exact(f.bytes)} bytes): {called}",
+        (Column("what", ""), Column("bytes", "bytes", exact, True), Column("left", "")),
+    )
+    names = {
+        "weights": "weights",
+        "inference": "weights and KV cache",
+        "training": "training",
+        "training_checkpointed": "  with one checkpoint per layer",
+    }
+    for key in names:
+        if (left := f.left[key]) is not None and (c.caches or key != "inference"):
+            t.rows.append((names[key], c.memory[key], f"{size(abs(left))} {'left' if left >= 0 else 'too much'}"))
+    if c.caches:
+        t.rows += [None, (f"longest context, batch {n.batch:,}", None, _longest(f.tokens, c.context))]
+        batch = f.batch
+        most = "any" if batch is None else exact(batch) if batch else "none"
+        t.rows.append((f"largest batch of {many(n.past + n.length, 'token')}", None, most))
+    t.notes.append("not in it: what inference computes on the way (activations), and what a runtime takes for itself")
+    return t
+
+
+def _longest(tokens: int | None, context: int | None) -> str:
+    if not tokens:
+        return "any" if tokens is None else "none"
+    if context is None:
+        return many(tokens, "token")
+    return (
+        f"all of its {many(context, 'token')}" if tokens == context else f"{tokens:,} of its {many(context, 'token')}"
+    )
+
+
+def tidy(c: Counts, fit: Fit | None = None) -> Table:
     """All numbers of a report, one a row: its table, the row there, what is counted, and how much."""
     t = Table(c.name, tuple(Column(key, key) for key in ("table", "row", "quantity", "value")))
     p, how, blocks = c.parameters, c.precision, c.precision.blocks
@@ -177,19 +232,23 @@ def tidy(c: Counts) -> Table:
     for row, n in {**p.by_component, **totals, "untied": p.untied}.items():
         t.rows.append(("parameters", row, "parameters", n))
     for layers in p.layers:
-        row = _label(layers, ".", "-")
+        row = _key(layers)
         for quantity, n in {**layers.by_component, "total": layers.total, "count": layers.count}.items():
             t.rows.append(("layers", row, quantity, n))
     for quantity, flops_of in (("dense", c.dense), ("causal", c.causal)):
         total = sum(flops_of.values())
-        for row, n in {**flops_of, "total": total, "training": 3 * total}.items():
+        for row, n in {**flops_of, "total": total, **({} if c.lengths.past else {"training": 3 * total})}.items():
             t.rows.append(("flops", row, quantity, n))
     t.rows += [("flops", row, "uncounted_elements", n) for row, n in c.uncounted.items()]
     for run in c.caches:
-        t.rows.append(("kv_cache", _label(run, ".", "-"), "bytes", c.run_bytes(run)))
-        t.rows.append(("kv_cache", _label(run, ".", "-"), "count", run.count))
+        t.rows.append(("kv_cache", _key(run), "bytes", c.run_bytes(run)))
+        t.rows.append(("kv_cache", _key(run), "count", run.count))
     t.rows.append(("kv_cache", "total", "bytes", c.cache_bytes))
     t.rows += [("memory", row, "bytes", n) for row, n in c.memory.items() if n is not None]
+    if fit is not None:
+        t.rows += [("fits", row, "bytes_left", n) for row, n in fit.left.items() if n is not None]
+        most = {"tokens": fit.tokens, "batch": fit.batch}
+        t.rows += [("fits", "most", quantity, n) for quantity, n in most.items() if n is not None]
     return t
 
 

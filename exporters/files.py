@@ -27,6 +27,15 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         part.unlink(missing_ok=True)
 
 
+def files_in(folder: Path) -> list[str]:
+    """What lies in a folder and in its folders, by paths from there. A folder that is empty, or inside another, is one of them."""
+    names = []
+    for path in sorted(folder.iterdir()):
+        within = sorted(path.iterdir()) if path.is_dir() and not path.is_symlink() else []
+        names += [f"{path.name}/{inner.name}" for inner in within] or [path.name]
+    return names
+
+
 def temporary_folder() -> str:
     """Where temporary files lie. Raises UsageError where there is no place for them."""
     try:

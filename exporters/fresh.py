@@ -75,6 +75,11 @@ class Fresh:
                 return "normal", init.gain / sqrt(into)
 
 
+def untrained(seed: int | None) -> str:
+    """What is said of weights that nobody trained."""
+    return f"fresh weights (seed {seed}): nothing in them is trained"
+
+
 def _numbers(key: int, start: int, count: int) -> Array:
     """Numbers [start, start + count) of a key: 64 random bits each."""
     numbers = _steps()[:count] + np.uint64((key + start * GAMMA) % (1 << 64))

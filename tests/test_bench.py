@@ -26,6 +26,7 @@ from archspec.exporters.bench.turns import WARM, Plan
 from archspec.exporters.bench.work import Work
 from archspec.exporters.onnx.emit import Target
 from archspec.exporters.runtime.folder import open_folder
+from archspec.exporters.tables import Column, Table
 
 Made = Callable[..., Exported]
 FLOAT = 4
@@ -425,3 +426,50 @@ def test_what_cannot_be_done_is_said_before_anything_is_measured(
     done = CliRunner().invoke(command, [str(made("gpt2").folder), *options])
     assert isinstance(done.exception, UsageError)
     assert told in str(done.exception)
+
+
+# ------------------------------------------------------------------------------------------------------------ what is wanted
+
+
+@pytest.fixture(scope="module")
+def aiming() -> ModuleType:
+    """benchmarks/targets.py"""
+    file = Path(__file__).parents[1] / "benchmarks" / "targets.py"
+    spec = importlib.util.spec_from_file_location("targets", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["targets"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_target_that_is_missed_says_so(aiming: ModuleType) -> None:
+    two: Callable[[float], str] = "{:.2f}".format
+    columns = [Column("what", ""), Column("engine", ""), Column("ratio", "", two), Column("limit", "", two)]
+    table = Table("", columns)
+    table.rows += [("decode", "a", 1.0, 2.0), None, ("decode", "b", 1.25, 1.2), ("decode", "ours", 1.5, 1.4)]
+    ours = ("decode", "ours")
+    wanted = [
+        aiming.Target("at least", ours, "ratio", least=1.5),
+        aiming.Target("more", ours, "ratio", least=1.51),
+        aiming.Target("over the best", ours, "ratio", least=1.25, over=(("decode", "a"), ("decode", "b"))),
+        aiming.Target("at most", ours, "ratio", most=1.6),
+        aiming.Target("at most what stands beside", ours, "ratio", most="limit"),
+    ]
+    assert aiming.judged((table, wanted)).rows == [
+        ("at least", "at least 1.50", "1.50", "met"),
+        ("more", "at least 1.51", "1.50", "**missed**"),
+        ("over the best", "at least 1.25", "1.20", "**missed**"),
+        ("at most", "at most 1.60", "1.50", "met"),
+        ("at most what stands beside", "at most 1.40", "1.50", "**missed**"),
+    ]
+
+
+def test_the_page_says_of_every_target_whether_it_is_met() -> None:
+    """Read as a reader does: `at least 90 % | 68 % | **missed**`."""
+    page = (Path(__file__).parents[1] / "docs" / "performance.md").read_text()
+    rows = re.findall(r"\| at (least|most) ([\d.]+)(?: %)? \| ([\d.]+)(?: %)? \| (\S+) \|", page)
+    assert len(rows) == len(re.findall(r"\| at (?:least|most) [0-9]", page)) > 10
+    for how, bound, found, said in rows:
+        met = float(found) >= float(bound) if how == "least" else float(found) <= float(bound)
+        assert said == ("met" if met else "**missed**"), (how, bound, found)

@@ -13,7 +13,7 @@ from tiny import GROWING, TINY, tiny
 
 from archspec.api import load
 from archspec.cli.count import command
-from archspec.compiler.count import count
+from archspec.compiler.count import Counts, count
 from archspec.compiler.flops import Counter, count_flops
 from archspec.compiler.lower import lower
 from archspec.compiler.pairs import pairs
@@ -344,7 +344,68 @@ def test_what_is_past_the_context_is_counted_with_a_note(past: int, said: str, t
 def test_the_cache_says_which_tensors_it_keeps(overrides: tuple[str, ...], names: str) -> None:
     (cache,) = (t for t in tables(count(small(*overrides))) if t.title.startswith("KV cache"))
     assert cache.notes == [f"kept for each token: tensors × heads × width; the tensors are {names}"]
-    assert [row[2] for row in cache.rows if row] == ["1 × 1 × 24 + 1 × 1 × 8" if overrides else "2 × 2 × 16"]
+    assert [row[-1] for row in cache.rows if row] == ["1 × 1 × 24 + 1 × 1 × 8" if overrides else "2 × 2 × 16"]
+
+
+def told(counts: Counts) -> dict[str, str]:
+    """The tables of a report as they are printed, by the first words of their titles."""
+    return {t.title.split(":")[0].split(" in ")[0]: t.text() for t in tables(counts)}
+
+
+def test_layers_of_which_the_same_is_said_are_one_row() -> None:
+    """Windows change the cache and no parameter; a wider ffn every third layer changes parameters and no cache."""
+    pattern = "decoder.layers=[{repeat: 3, layers: [{attention: {window: 8}}, {attention: {window: 8}}, {}]}]"
+    windows = told(count(small(pattern)))
+    assert windows["Layers"].splitlines()[2].split()[:2] == ["0–8", "9"]
+    assert len(windows["Layers"].splitlines()) == 3
+    rows = [line.split() for line in windows["KV cache"].splitlines()[2:4]]
+    assert [row[:2] for row in rows] == [["0–1,", "3–4,"], ["2,", "5,"]]
+    assert [row[3] for row in rows] == ["6", "3"]
+    wide = told(count(small("decoder.layers=[{repeat: 5, layers: [{ffn: {width: 8}}, {}]}]")))
+    assert [line.split("  ")[0] for line in wide["Layers"].splitlines()[2:]] == ["0, 2, …, 8", "1, 3, …, 9"]
+    assert wide["KV cache"].splitlines()[2].split()[:2] == ["0–9", "10"]
+
+
+def test_rows_of_layers_add_up_whatever_they_are_made_of() -> None:
+    """The JSON has runs of equal layers, the table what is alike: as many layers, parameters and bytes."""
+    for name in ("gemma-2-9b", "deepseek-v3", "t5-small", "albert-base", "gpt-oss-20b"):
+        counts = load(name).count(length=64)
+        (layers,) = (t for t in tables(counts) if t.title == "Layers")
+        runs = counts.parameters.layers
+        assert sum(row[1] for row in layers.rows if row) == sum(run.count for run in runs)  # type: ignore[misc]
+        assert sum(row[-1] for row in layers.rows if row) == sum(
+            run.count * run.total for run in runs if not run.shared
+        )  # type: ignore[misc]
+        for cache in (t for t in tables(counts) if t.title.startswith("KV cache")):
+            last = cache.rows[-2:] if None not in cache.rows else cache.rows[: cache.rows.index(None)]
+            assert sum(row[3] for row in last if row) == counts.cache_bytes  # type: ignore[misc]
+
+
+def test_after_a_past_nothing_is_trained() -> None:
+    step, whole = (told(load("gpt2").count(length=1, past=past)) for past in (9, 0))
+    for table in ("FLOPs of one forward pass", "Memory"):
+        assert "training" in whole[table]
+        assert "training" not in step[table]
+    memory = load("gpt2").count(length=1, past=9).record()["memory"]
+    assert {key for key, n in memory.items() if n is None} == memory.keys() - {"weights", "inference"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "flags", "said"),
+    [
+        ("gemma-2-9b", (), "the spec's dtype is bfloat16: --precision bf16"),
+        ("gemma-2-9b", ("--precision", "fp32"), None),
+        ("gemma-2-9b", ("--precision", "int4"), None),
+        ("gemma-2-9b", ("--precision", "bf16"), None),
+        ("gpt2", (), None),
+    ],
+)
+def test_a_spec_of_another_dtype_says_so_where_no_precision_was_asked_for(
+    spec: str, flags: tuple[str, ...], said: str | None
+) -> None:
+    printed = CliRunner().invoke(command, [spec, *flags]).stdout
+    assert ("the spec's dtype" in printed) == bool(said)
+    assert said is None or printed.rstrip().splitlines()[-1] == said
 
 
 def test_json_is_plain_integers() -> None:
@@ -353,10 +414,10 @@ def test_json_is_plain_integers() -> None:
     assert (record["batch"], record["length"], record["past"]) == (2, 5, 7)
     assert record["precision"] == {"name": "fp16", "compute": "fp16", "block": None, "symmetric": None, "keep": []}
     p, f = record["parameters"], record["flops"]
-    for n in (p["total"], p["embedding"], p["non_embedding"], p["active"], f["forward"]["dense"], f["training"]):
+    for n in (p["total"], p["embedding"], p["non_embedding"], p["active"], f["forward"]["dense"]):
         assert type(n) is int
     assert p["embedding"] + p["non_embedding"] == p["total"]
-    assert f["training"] == 3 * f["forward"]["dense"]
+    assert f["training"] is None, "there is no training after a past"
     assert record["kv_cache"]["bytes"] == 2 * 12 * 2 * (12 * 64) * (5 + 7) * 2
     assert sum(p["by_component"].values()) == p["total"]
 

@@ -9,12 +9,13 @@ from typing import ClassVar
 import pytest
 from tiny import ENCODERS, GROWING, SEQ2SEQ, TINY, tiny
 
+from archspec.api import load
 from archspec.compiler.lower import lower
 from archspec.compiler.parameters import count_parameters
 from archspec.compiler.resolve import resolve
 from archspec.exporters.diagram.build import draw
 from archspec.exporters.diagram.facts import describe, role
-from archspec.exporters.diagram.graph import Drawing, Edge, Node
+from archspec.exporters.diagram.graph import Drawing, Edge, Frame, Node
 from archspec.ops.attention import CrossAttention
 from archspec.ops.base import Op, walk
 from archspec.ops.block import Block, ParallelBlock
@@ -101,8 +102,8 @@ def test_boxes_hold_every_parameter_once(name: str, level: str) -> None:
     assert sum(n.parameters * n.times for n in drawing.nodes()) == trained
     idle = sum(t.size * (1 - share) for t in model.tensors() if (share := chosen(model, t.path)) < 1)
     assert sum(n.idle * n.times for n in drawing.nodes()) == idle
-    assert f"{trained:,} parameters" in drawing.subtitle[1]
-    assert ("active" in drawing.subtitle[1]) == (idle > 0)
+    assert f"{trained:,} parameters" in drawing.subtitle[-1]
+    assert ("active" in drawing.subtitle[-1]) == (idle > 0)
 
 
 def chosen(model: Model, path: str) -> Fraction:
@@ -243,13 +244,81 @@ def test_gpt2_by_hand() -> None:
     assert next(drawing.frames()).label == ("× 12", "7.09M each")
 
 
+def test_frames_say_which_layers_they_hold_and_nothing_of_once() -> None:
+    """Gemma 3's first 60 layers: ten times five with a window and one without; then two with a window."""
+    labels = [frame.label for frame in draw(lower(resolve("gemma-3-27b").spec)).frames()]
+    assert labels == [
+        ("× 10", "layers 0–59", "2.48B each"),
+        ("× 5", "layers 0–4, 6–10, …, 54–58", "413M each"),
+        ("layers 5, 11, …, 59", "413M each"),
+        ("× 2", "layers 60–61", "413M each"),
+    ]
+    deep = draw(
+        tiny(
+            "llama",
+            "decoder.layers=[{}, {repeat: 3, layers: [{repeat: 2, layers: [{attention: {window: 4}}, {}]}, {}]}]",
+        )
+    )
+    assert [frame.label[:2] for frame in deep.frames()][:4] == [
+        ("layer 0", "7.76k"),
+        ("× 3", "layers 1–15"),
+        ("× 2", "layers 1–4, 6–9, 11–14"),
+        ("layers 1, 3, 6, 8, 11, 13", "7.76k each"),
+    ]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_layers_of_the_frames_are_all_there_are(name: str) -> None:
+    """Of frames side by side each layer is in one, whatever repeats whatever."""
+    for stack, column in zip(MODELS[name].stacks().values(), draw(MODELS[name]).columns, strict=True):
+        frames = [item for item in column.items if isinstance(item, Frame)]
+        assert covered(frames, range(len(stack.layers))) == set(range(len(stack.layers)))
+        assert not any("× 1" in frame.label for frame in draw(MODELS[name]).frames())
+
+
+def covered(frames: list[Frame], of_all: range) -> set[int]:
+    """The layers that frames say they hold, and that those inside them say again."""
+    found: set[int] = set()
+    for frame in frames:
+        (said,) = [t for t in frame.label if t.startswith("layer")] or [f"layers {of_all.start}–{of_all.stop - 1}"]
+        mine = layers_of(said)
+        assert not mine & found
+        inner = [item for item in frame.items if isinstance(item, Frame)]
+        assert not inner or covered(inner, of_all) == mine
+        found |= mine
+    return found
+
+
+def layers_of(said: str) -> set[int]:
+    """`layers 0–1, 3–4, …, 12–13` as a reader takes it."""
+    found: list[range] = []
+    words = said.removeprefix("layers ").removeprefix("layer ").split(", ")
+    for i, word in enumerate(words):
+        if word == "…":
+            step, end = found[-1].start - found[-2].start, int(words[i + 1].split("–")[0])
+            found += [range(at, at + len(found[-1])) for at in range(found[-1].start + step, end, step)]
+        else:
+            first, _, last = word.partition("–")
+            found.append(range(int(first), int(last or first) + 1))
+    assert len({layer for span in found for layer in span}) == sum(map(len, found))
+    return {layer for span in found for layer in span}
+
+
+def test_the_context_is_said_where_there_is_one() -> None:
+    assert draw(tiny("gpt2"), context=1024).subtitle == (
+        "decoder · 2 layers · d_model 32", "vocabulary 61 · context 1,024", "17,792 parameters"
+    )  # fmt: skip
+    assert draw(tiny("gpt2")).subtitle[1] == "vocabulary 61"
+    assert "context 1,024" in load("gpt2").diagram("mermaid").decode()
+
+
 def test_experts_by_hand() -> None:
     layer = node(draw(tiny("moe", "decoder.layers=[{}]")), ".ffn")
     # gate, up and down of an expert: 3 · 32 · 16; the router: 32 · 6
     assert (layer.title, layer.parameters, layer.parameters - layer.idle) == ("Mixture of experts", 9_408, 3_264)
     assert layer.facts == ("6 experts, top 2", "32 → 16 → 32", "gated silu", "softmax router", "normalized")
     mixtral = draw(lower(resolve("mixtral-8x7b").spec))
-    assert mixtral.subtitle[1] == "46,702,792,704 parameters · 12.9B active"  # as published
+    assert mixtral.subtitle[-1] == "46,702,792,704 parameters · 12.9B active"  # as published
     assert next(mixtral.frames()).label == ("× 32", "1.45B each", "394M active")
 
 

@@ -22,7 +22,7 @@ from archspec.exporters.diagram.build import draw
 from archspec.exporters.diagram.dot import dot
 from archspec.exporters.diagram.facts import active, counted, human, number
 from archspec.exporters.diagram.geometry import FACT, TITLE, Layout, Rect, extent
-from archspec.exporters.diagram.layout import place
+from archspec.exporters.diagram.layout import LEGEND, place
 from archspec.exporters.diagram.render import Format, MissingGraphviz, diagram
 from archspec.exporters.diagram.text import lines, width
 from archspec.ops.block import ParallelBlock, Residual
@@ -225,6 +225,15 @@ def test_mermaid_is_well_formed_and_small(name: str, level: str) -> None:
     assert len(declared) == sum(n.role != "fork" for n in drawing.nodes())
     known = ("subgraph ", "end", "direction ", "classDef ", "class ")
     assert len(body) == len(declared) + len(arrows) + sum(line.strip().startswith(known) for line in body)
+
+
+def test_figures_are_told_to_be_parameters() -> None:
+    """By a line below every picture; in Mermaid's boxes there is room for the word."""
+    texts = [t.text for t in place(draw(tiny("gpt2"))).texts]
+    assert texts[-1] == LEGEND == "at the right in a box: its parameters"
+    boxes = [line for line in diagram(tiny("gpt2"), "mermaid").decode().splitlines() if "LayerNorm" in line]
+    assert boxes
+    assert all("<br/>64 parameters" in line for line in boxes)
 
 
 def test_many_different_layers_are_drawn_as_one_box_each() -> None:

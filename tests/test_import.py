@@ -197,6 +197,7 @@ def test_a_key_that_nobody_knows_is_an_error_that_names_it(tmp_path: Path) -> No
         ({"rope_scaling": {"rope_type": "linear", "factor": 2.0, "twist": 1}}, "rope_scaling.twist: 1"),
         ({"num_hidden_layers": None}, "does not say num_hidden_layers"),
         ({"add_cross_attention": True}, "add_cross_attention: true, which this map does not carry"),
+        ({"output_multiplier_scale": 0.5}, "what to make of output_multiplier_scale: 0.5"),
     ],
 )
 def test_what_cannot_be_said_is_refused(tmp_path: Path, changes: dict[str, Any], told: str) -> None:

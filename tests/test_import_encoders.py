@@ -13,7 +13,7 @@ from checkpoints import shipped
 from parity import Case, Parity, cases
 from published import config
 from reference import said
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch.testing import assert_close
 
 import archspec
@@ -116,6 +116,12 @@ def test_the_class_says_the_head(architecture: str | None, head: str, tmp_path: 
     assert resolve_text(imported(tmp_path, config("bert-base") | named)).spec.head.kind == head
 
 
+@pytest.mark.parametrize("named", ["BertModel", [None], [""], [["BertModel"]], {"0": "BertModel"}, 7], ids=str)
+def test_a_class_that_is_no_name_is_told(named: object, tmp_path: Path) -> None:
+    with pytest.raises(WeightsError, match=r"architectures: .*, where names of classes are meant"):
+        imported(tmp_path, config("bert-base") | {"architectures": named})
+
+
 def test_a_row_a_label(tmp_path: Path) -> None:
     named = {"architectures": ["BertForTokenClassification"], "id2label": {str(i): f"L{i}" for i in range(9)}}
     assert "labels: 9" in imported(tmp_path, config("bert-base") | named)
@@ -161,3 +167,17 @@ def test_a_file_without_the_head_of_its_class_is_the_layers_alone(tmp_path: Path
     masked = lower(resolve_text(spec_of(tmp_path / "config.json")).spec)
     with pytest.raises(WeightsError, match=r"missing: lm_head\.dense\.weight[\s\S]*head: none"):
         read_into(masked, open_weights(tmp_path), build(masked))
+
+
+def test_norms_may_have_the_names_that_tensorflow_gave_them(tmp_path: Path) -> None:
+    """As the first files of BERT have them, bert-base-uncased among them. Both names of one tensor are one too many."""
+    parity = Parity(next(c for c in cases() if c.name == "bert"), tmp_path)
+    texts, weights = parity.texts(), tmp_path / "model.safetensors"
+    wanted, now = parity.expected(texts), load_file(weights)
+    older = {name.replace("Norm.weight", "Norm.gamma").replace("Norm.bias", "Norm.beta"): now[name] for name in now}
+    save_file(older, weights)
+    assert older.keys() != now.keys()
+    assert_close(parity.said(texts), wanted, rtol=0, atol=1e-9)
+    save_file(older | {name: now[name].clone() for name in now}, weights)
+    with pytest.raises(WeightsError, match=r"LayerNorm\.(weight|bias) is there more than once"):
+        open_weights(tmp_path)

@@ -139,7 +139,7 @@ def test_codes_are_chosen_for_scales_as_they_are_stored(kind: str) -> None:
     [
         (np.nan, r"infinite or none\.\n  = these weights are damaged"),
         (np.inf, r"infinite or none\.\n  = these weights are damaged"),
-        (3.4e38, r"that no block of integers stands for: 3\.4e\+38\.\n  = say --keep here$"),
+        (3.4e38, r'that no block of integers stands for: 3\.4e\+38\.\n  = say keep=\["here"\]$'),
     ],
 )
 def test_what_is_not_a_number_or_too_large_a_one_has_no_code(wrong: float, told: str) -> None:
@@ -166,7 +166,7 @@ def test_whoever_keeps_what_is_named_can_go_on(name: str, path: str, target: Tar
         module.tensor(path)[..., 3] = 3.4e38
     with pytest.raises(WeightsError, match="holds numbers") as raised:
         written(model, module, tmp_path / "a", target)
-    kept = tuple(re.findall(r"--keep (\S+)", str(raised.value)))
+    kept = tuple(re.findall(r"--keep (\S+)", raised.value.remedy or ""))
     assert path.removesuffix(".weight") in kept
     written(model, module, tmp_path / "b", target, *kept)
 
@@ -326,7 +326,7 @@ def test_a_budget_is_kept_or_nothing_is_left(tmp_path: Path) -> None:
         exported("gpt2", tmp_path / "out", precision("int4", block=16), budget=1e-5)
     _, measures, remedy = str(error.value).splitlines()
     assert measures.startswith("  96 random tokens: KL divergence")
-    assert remedy.startswith("  = try --precision int8")
+    assert remedy.startswith("  = try precision int8")
     assert error.value.exit_code == 3
     assert not list(tmp_path.iterdir())
     exported("gpt2", tmp_path / "out", precision("fp16"), budget=1e-5)
@@ -351,7 +351,7 @@ def test_a_weight_that_a_type_has_no_room_for_is_named(tmp_path: Path) -> None:
         WeightsError, match=r"layers\.1\.ffn\.up\.weight holds 70000, and float16 ends at 65504"
     ) as error:
         export(model, stored(module), "x: 1\n", tmp_path / "out", precision=precision("fp16"))
-    assert "--precision bf16" in str(error.value)
+    assert "--precision bf16" in str(error.value.remedy)
     assert not list(tmp_path.iterdir())
     export(model, stored(module), "x: 1\n", tmp_path / "out", precision=precision("bf16"), budget=ANY)
 
@@ -451,7 +451,7 @@ def test_steps_are_measured_beside_whole_texts(name: str, target: Target, tmp_pa
         assert checked.steps == ()
         return
     (steps,) = checked.steps
-    assert steps.on.endswith("random tokens, 9 calls")
+    assert steps.on.endswith("random tokens, the last 8 one by one")
     assert steps.positions == 4 * 9
     assert 0 < steps.difference < 0.01 * steps.spread
     assert steps.divergence < 1e-5
@@ -478,9 +478,10 @@ def test_text_is_read_where_there_is_a_tokenizer_and_binds(tmp_path: Path) -> No
 
 
 def test_the_command_says_what_it_stored_and_what_it_cost(
-    example: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    example: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """2 layers of q, k, v, o, gate, up and down, and the table; 2 norms a layer and one. 172 = 5.4 · 32: down is too wide."""
+    monkeypatch.setenv("COLUMNS", "120")
     (tmp_path / "example.yaml").write_text(example)
     spec, out = str(tmp_path / "example.yaml"), str(tmp_path / "out")
 
@@ -490,7 +491,14 @@ def test_the_command_says_what_it_stored_and_what_it_cost(
 
     told = said("--precision", "int8", "--target", "ort", "--keep", "decoder.layers.0.ffn.up", "--asymmetric")
     assert "12 of 20 tensors are int8; 5: vectors; 1: kept; 2: 172 wide, no multiple of 32" in told
-    assert "beside PyTorch float32, 256 random tokens: KL divergence" in told
+    assert "numbers agree with PyTorch's in float32, with the weights as they are stored" in " ".join(told.split())
+    cost = told[told.index("What the precision costs, as KL divergence in nats") :].splitlines()
+    assert cost[1].split() == ["mean", "allowed", "worst", "token", "same", "choice", "where", "sure"]
+    assert cost[2].startswith("256 random tokens  ")
+    assert cost[2].split()[4] == "0.05", "there is no other text, so this one decides"
+    assert cost[3].startswith("256 random tokens, the last 8 one by one  ")
+    checked = json.loads((tmp_path / "out/archspec.json").read_text())["verification"]
+    assert cost[2].split()[3] == f"{checked['measures'][0]['divergence']:.2g}"
     with pytest.raises(BudgetError, match="where 1e-09 is allowed"):
         said("--precision", "int4", "--budget", "1e-9", "--force")
     assert json.loads((tmp_path / "out/archspec.json").read_text())["precision"] == "int8"  # the earlier one stands

@@ -296,7 +296,7 @@ def test_an_export_says_that_its_weights_are_fresh(
     a, spec, out = arch("gpt2", tmp_path), str(tmp_path / "gpt2.yaml"), tmp_path / "out"
     given = ["--weights", str(saved(checkpoint(a.model, "archspec", dict(random_module(a.model).stored())), tmp_path))]
     cli.main(["export", spec, "--no-verify", "-o", str(out), *given * trained], standalone_mode=False)
-    assert ("fresh weights, seed 0" in capsys.readouterr().out) is not trained
+    assert ("fresh weights (seed 0): nothing in them is trained" in capsys.readouterr().out) is not trained
     assert json.loads((out / "archspec.json").read_text())["fresh_seed"] == (None if trained else 0)
 
 

@@ -282,6 +282,21 @@ def test_a_context_that_slides_goes_on(model: Model, target: Target) -> None:
         runtime.generate(prompts, slide=True)
 
 
+@pytest.mark.parametrize("target", ["onnx", "ort"])
+def test_a_prefix_slides_out_of_the_context(model: Model, target: Target) -> None:
+    """What is left of a prompt is seen from both sides: of 20 tokens 8 after the first slide, later none; of 2 none."""
+    tiny = model("prefix", target=target)
+    prompts = [list(range(20)), [4, 5]]
+    got = rows(Runtime.load(tiny.folder, "cpu").generate(prompts, max_new_tokens=30, slide=True))
+    for prompt, made in zip(prompts, got, strict=True):
+        text, prefix = list(prompt), len(prompt)
+        for _ in range(30):
+            if len(text) > 24:
+                prefix, text = max(0, prefix - len(text) + 12), text[-12:]
+            text.append(int(tiny.logits(text, prefix=prefix)[-1].argmax()))
+        assert made[-len(text) :] == text[-len(made) :]
+
+
 # --------------------------------------------------------------------------------------------------------- generation
 
 

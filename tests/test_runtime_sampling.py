@@ -127,3 +127,13 @@ def test_masked_logits_are_never_drawn() -> None:
 def test_values_out_of_range(bad: dict[str, float], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         Sampling(**bad)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0, seed=0), Sampling(5.0, top_k=2, seed=0)])
+def test_tokens_that_are_never_taken(sampling: Sampling) -> None:
+    """And the logits, which are the runtime's own memory, stay as they are."""
+    logits = np.array([[9.0, 8.0, 1.0, 0.5]] * 30, np.float32)
+    before = logits.copy()
+    drawn = set(sample(logits, sampling, sampling.streams(30), (0, 1)).tolist())
+    assert drawn == ({2} if sampling.temperature == 0 else {2, 3})
+    np.testing.assert_array_equal(logits, before)

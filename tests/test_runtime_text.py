@@ -20,7 +20,6 @@ from archspec.cli.run import command
 from archspec.errors import UsageError
 from archspec.exporters.runtime.chat import ChatTemplate, ChatTemplateError, Message
 from archspec.exporters.runtime.generation import ContextError, Step
-from archspec.exporters.runtime.sampling import Sampling
 from archspec.exporters.runtime.session import Runtime
 from archspec.exporters.runtime.text import Text, TextStream, Written, start_id
 from archspec.exporters.weights.special import TextError
@@ -214,8 +213,7 @@ def speaking(tmp_path_factory: pytest.TempPathFactory) -> Runtime:
 
 
 def test_written_text_is_the_tokens_text(speaking: Runtime) -> None:
-    sampling = Sampling(1.0, seed=4)
-    pieces = list(speaking.write("Hello", sampling=sampling, max_new_tokens=15))
+    pieces = list(speaking.write("Hello", temperature=1.0, seed=4, max_new_tokens=15))
     ids = speaking.text.encode("Hello")
     [tokens] = rows(speaking.generate([ids], temperature=1.0, seed=4, max_new_tokens=15))
     assert "".join(pieces) == speaking.text.decode(tokens)
@@ -231,7 +229,7 @@ def test_text_ends_before_the_stop_token(speaking: Runtime, tmp_path: Path) -> N
     config = {"eos_token_id": stop}
     own = copytree(speaking.folder.path, tmp_path / "own")
     ending = Runtime.load(folder(own, generation_config=config), "cpu")
-    answer = ending.write("Hello", sampling=Sampling(1.0, seed=4), max_new_tokens=15)
+    answer = ending.write("Hello", temperature=1.0, seed=4, max_new_tokens=15)
     assert answer.finish is None
     assert "".join(answer) == ending.text.decode(tokens[: tokens.index(stop)])
     assert answer.finish == "stop"
@@ -247,14 +245,14 @@ def test_text_ends_before_the_stop_token(speaking: Runtime, tmp_path: Path) -> N
 
 def test_tokens_that_are_no_text_yet_are_counted(speaking: Runtime) -> None:
     """A token may hold a part of a character, which is written when it is whole: fewer pieces than tokens."""
-    assert len(list(speaking.write("Hello", sampling=Sampling(1.0, seed=4), max_new_tokens=15))) < 15
+    assert len(list(speaking.write("Hello", temperature=1.0, seed=4, max_new_tokens=15))) < 15
     arguments = [str(speaking.folder.path), "Hello", "--temperature=1", "--seed=4", "-n15", "--device=cpu", "--stats"]
     told = CliRunner().invoke(command, arguments, catch_exceptions=False).stderr
     assert f"tokens: {len(byte_level().encode('Hello').ids)} in the prompt, 15 made, " in told
 
 
 def test_what_is_written_carries_its_counts(speaking: Runtime) -> None:
-    answer = speaking.write(CONVERSATION, sampling=Sampling(1.0, seed=4), max_new_tokens=15)
+    answer = speaking.write(CONVERSATION, temperature=1.0, seed=4, max_new_tokens=15)
     assert (answer.pace.read, answer.pace.made, answer.pace.rate) == (
         len(speaking.text.encode_chat(CONVERSATION)),
         0,

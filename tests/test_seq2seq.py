@@ -141,6 +141,50 @@ def told(*arguments: object) -> str:
     return result.stdout.strip()
 
 
+@pytest.mark.parametrize("name", ["marian", "bart", "gpt2", "llama"])
+def test_tokens_that_are_never_taken(name: str, tmp_path: Path) -> None:
+    """As generation_config.json forbids them. An end is no bad word."""
+    folder, theirs = tmp_path / "checkpoint", CASES[name].made()
+    config = theirs.generation_config
+    begins = {"decoder_start_token_id": 2} if theirs.config.is_encoder_decoder else {}
+    config.update(**begins, eos_token_id=1, forced_eos_token_id=None, forced_bos_token_id=None)
+    theirs.save_pretrained(folder)
+    spec, out = tmp_path / "spec.yaml", tmp_path / "out"
+    told("import", folder, "-o", spec)
+    told("export", spec, "--weights", folder, "--no-verify", "-o", out)
+
+    def answer(**said: object) -> list[int]:
+        config.update(**{"bad_words_ids": None, "suppress_tokens": None, "eos_token_id": 1} | said)
+        config.save_pretrained(out)
+        greedy = {"num_beams": 1, "do_sample": False, "max_new_tokens": 9, "use_cache": False}
+        ids = theirs.generate(torch.tensor([SOURCE]), generation_config=config, **greedy)[0].tolist()
+        want = ids[1:] if begins else ids[len(SOURCE) :]
+        got = told("run", out, "--source" if begins else "--ids", ",".join(map(str, SOURCE)), "-n", 9)
+        assert [int(token) for token in got.split(",")] == want
+        return want
+
+    first = answer()[0]
+    second = answer(bad_words_ids=[[first]])[0]
+    assert second != first
+    third = answer(suppress_tokens=[first, second])[0]
+    assert third not in (first, second)
+    assert answer(bad_words_ids=[[first]], eos_token_id=first) == [first]
+
+
+def test_settings_of_older_configs_come_along(tmp_path: Path) -> None:
+    """Where config.json holds what an answer is made of, and no generation_config.json lies there."""
+    old = {"num_beams": 4, "bad_words_ids": [[60]], "forced_eos_token_id": 7, "no_repeat_ngram_size": 3}
+    folder = checkpoint("marian", tmp_path / "checkpoint", **old)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    told("import", folder, "-o", tmp_path / "spec.yaml")
+    told("export", tmp_path / "spec.yaml", "--weights", folder, "--no-verify", "-o", tmp_path / "out")
+    asked = ["run", tmp_path / "out", "--source", "7,9,2", "--start", 2, "-n", 3, "--json"]
+    result = CliRunner().invoke(cli, [str(a) for a in asked])
+    assert "num_beams 4, no_repeat_ngram_size 3" in " ".join(result.stderr.split())
+    assert json.loads(result.stdout)["ids"][-1] == 7
+    assert json.loads(result.stdout)["finish"] == "length"
+
+
 @pytest.mark.parametrize("said_in", ["generation_config.json", "config.json"])
 @pytest.mark.parametrize(
     ("name", "factor", "forced"),
@@ -155,7 +199,6 @@ def test_an_answer_is_that_of_transformers(name: str, factor: float, forced: int
     with torch.no_grad():
         for path, weight in theirs.named_parameters():
             weight *= factor if re.search(r"layers|block", path) else 1
-    theirs.generation_config.forced_eos_token_id = None  # of a longest answer, which ends it
     begins = {"decoder_start_token_id": CASES[name].values["decoder_start_token_id"]}
     begins |= {"forced_bos_token_id": forced} if forced else {}
     theirs.generation_config.update(**begins)

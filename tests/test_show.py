@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from archspec.compiler.indices import indices
 from archspec.compiler.resolve import resolve, resolve_text
 from archspec.compiler.show import show, show_layers
 from archspec.compiler.source import zoo_names
@@ -65,11 +66,28 @@ def test_layers_by_index(example):
     )
     assert show_layers(resolve_text(text).spec).split("\n") == [
         "decoder: 38 layers",
-        "  0-4, 6-10, …, 30-34       attention: {window: {kind: sliding, size: 8}}",
-        "  5, 11, 17, 23, 29, 35-37  attention: {window: none}",
+        "  0–4, 6–10, …, 30–34  attention: {window: {kind: sliding, size: 8}}",
+        "  5, 11, …, 29, 35–37  attention: {window: none}",
         "",
     ]
-    assert show_layers(resolve_text(example).spec) == "decoder: 2 layers\n  0-1  all equal\n"
+    assert show_layers(resolve_text(example).spec) == "decoder: 2 layers\n  0–1  all equal\n"
+
+
+@pytest.mark.parametrize(
+    ("layers", "said"),
+    [
+        ("0", "0"),
+        ("0 1 2 3 4 5 6 7 8 9", "0–9"),
+        ("0 2 4 6", "0, 2, 4, 6"),
+        ("0 2 4 6 8", "0, 2, …, 8"),
+        ("0 1 5 7 9 11 13 20", "0–1, 5, 7, …, 13, 20"),
+        ("0 1 3 4 6 7 9 10 12 13 15", "0–1, 3–4, …, 12–13, 15"),
+        ("0 2 4 7 9 11 13 15", "0, 2, 4, 7, 9, …, 15"),
+        ("0 3 5 9 14", "0, 3, 5, 9, 14"),
+    ],
+)
+def test_indices_are_runs_and_progressions(layers: str, said: str) -> None:
+    assert indices(range(i, i + 1) for i in map(int, layers.split())) == said
 
 
 def test_layers_without_end_are_shown_in_part(example):

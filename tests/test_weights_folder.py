@@ -48,7 +48,7 @@ def test_a_module_is_written_as_it_is(tmp_path: Path) -> None:
 def test_a_fresh_build_is_its_spec_and_its_weights(tmp_path: Path) -> None:
     said = write_folder(small(), tmp_path / "a", seed=3)
     assert sorted(p.name for p in (tmp_path / "a").iterdir()) == ["model.safetensors", "spec.yaml"]
-    assert "fresh weights, seed 3" in said
+    assert "fresh weights (seed 3): nothing in them is trained" in said
     assert resolve(tmp_path / "a" / "spec.yaml").spec == small().spec
     write_folder(small(), tmp_path / "b", seed=3)
     first, second = (load_file(tmp_path / name / "model.safetensors") for name in "ab")

@@ -258,10 +258,29 @@ def test_folders_without_one_clear_file(tmp_path: Path) -> None:
         open_weights(tmp_path / "nowhere")
     with pytest.raises(UsageError, match="holds no weights"):
         open_weights(tmp_path)
+    (tmp_path / "pytorch_model.bin").write_bytes(b"\x80\x02")
+    with pytest.raises(UsageError, match=r"holds pickles alone, .*: pytorch_model\.bin"):
+        open_weights(tmp_path)
     for name in ("a.safetensors", "b.safetensors"):
         save_file({"x": torch.zeros(1)}, tmp_path / name)
     with pytest.raises(UsageError, match="holds 2 weights files"):
         open_weights(tmp_path)
+    index = tmp_path / "model.safetensors.index.json"
+    for weight_map in (["a.safetensors"], {"x": 1}, {"x": {"file": "a.safetensors"}}, {"x": 1, "y": "a.safetensors"}):
+        index.write_text(json.dumps({"weight_map": weight_map}))
+        with pytest.raises(WeightsError, match="has no weight_map of tensors to files"):
+            open_weights(tmp_path)
+
+
+def test_a_whole_file_beside_shards_is_not_chosen_from(tmp_path: Path) -> None:
+    """transformers reads the whole file, other programs the shards: the older of them is a mistake."""
+    for value, name in enumerate(("model.safetensors", "a.safetensors")):
+        save_file({"x": torch.full((1,), float(value))}, tmp_path / name)
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"x": "a.safetensors"}}))
+    with pytest.raises(UsageError, match=r"holds both model\.safetensors and model\.safetensors\.index\.json"):
+        open_weights(tmp_path)
+    assert [float(open_weights(at).read("x")[0]) for at in (tmp_path / "model.safetensors", index)] == [0.0, 1.0]
 
 
 # -------------------------------------------------------------------------------------------------------------- writing

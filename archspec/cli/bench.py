@@ -5,34 +5,20 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
 from archspec.errors import UsageError
 
-from .common import Progress, demand_place, echo_tables, format_option, write_file
+from .common import Lengths, Progress, demand_place, echo_tables, format_option, write_file
 
 if TYPE_CHECKING:
     from archspec.exporters.runtime.device import Device
     from archspec.exporters.tables import Format
 
 Size = click.IntRange(min=1)
-
-
-class Lengths(click.ParamType[tuple[int, ...]]):
-    """128,1024"""
-
-    name = "lengths"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        if isinstance(value, tuple):
-            return value
-        words = str(value).split(",")
-        if not all(word.strip().isdecimal() and int(word) for word in words):
-            self.fail(f"{value!r} is no list of lengths: say 128,1024", param, ctx)
-        return tuple(map(int, words))
 
 
 @click.command("bench")

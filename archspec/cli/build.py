@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from .common import Dtype, Progress, load, say, spec_argument
+from archspec.errors import UsageError
+
+from .common import FLOATS, Progress, load, say, spec_argument
+
+if TYPE_CHECKING:
+    from archspec.compiler.precision import Compute
 
 
 @click.command("build")
@@ -24,17 +30,15 @@ from .common import Dtype, Progress, load, say, spec_argument
     help="Read trained weights: .safetensors, .gguf, or a folder with them.",
 )
 @click.option(
-    "--dtype",
-    type=Dtype(),
-    help="Of the written weights.  [default: the spec's]",
+    "--precision",
+    type=FLOATS,
+    help="Of the written weights.  [default: that of the file they are read from, or the spec's]",
 )
 @click.option(
     "--seed",
     type=int,
     metavar="N",
-    default=0,
-    show_default=True,
-    help="Of the initialisation, where no weights are read.",
+    help="Of the initialisation, where no weights are read.  [default: 0]",
 )
 @click.option("--as", "layout", type=click.Choice(["archspec", "hf"]), default="archspec", show_default=True,
               help="hf: a checkpoint with Hugging Face's names and config.json.")  # fmt: skip
@@ -44,8 +48,8 @@ def command(
     overrides: tuple[str, ...],
     output: Path,
     weights: Path | None,
-    dtype: str | None,
-    seed: int,
+    precision: Compute | None,
+    seed: int | None,
     layout: str,
     force: bool,
 ) -> None:
@@ -60,11 +64,22 @@ def command(
       archspec build smollm2-135m --weights model.gguf -o smollm2
       archspec build all-minilm-l6-v2 --weights model.safetensors -o minilm
     """
+    from archspec.compiler.precision import TORCH
     from archspec.exporters.weights.folder import write_folder
 
     arch = load(spec, overrides)
+    if seed is not None and (found := arch.checkpoint(weights)):
+        raise UsageError(f"--seed {seed} would do nothing: the weights are those of {found}.", "leave it out")
+    dtype = TORCH[precision] if precision else None
     with Progress() as progress:
         summary = write_folder(
-            arch, output, weights=weights, dtype=dtype, seed=seed, layout=layout, overwrite=force, progress=progress
+            arch,
+            output,
+            weights=weights,
+            dtype=dtype,
+            seed=seed or 0,
+            layout=layout,
+            overwrite=force,
+            progress=progress,
         )
     say(str(summary))

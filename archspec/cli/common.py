@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from archspec.errors import ArchspecError, SpecError, UsageError
 
@@ -38,18 +39,43 @@ def spec_argument(f: F) -> F:
     return click.argument("spec", metavar="SPEC")(set_option(f))
 
 
-class Dtype(click.Choice[str]):
-    """A type of numbers; a shorter name for one is answered with it."""
-
-    def __init__(self) -> None:
-        super().__init__(["float32", "bfloat16", "float16"])
+class Precisions(click.Choice[str]):
+    """Names of precisions; what one is called elsewhere is answered with it."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from difflib import get_close_matches  # only where a type is named otherwise
+        if value not in self.choices:
+            from archspec.compiler.precision import meant
 
-        if value not in self.choices and (near := get_close_matches(str(value), self.choices, 1, 0.5)):
-            self.fail(f"{value!r} is not one of {', '.join(self.choices)}. Did you mean {near[0]}?", param, ctx)
+            if (near := meant(value)) in self.choices:
+                self.fail(f"{value!r} is not one of {', '.join(self.choices)}. Did you mean {near}?", param, ctx)
         return super().convert(value, param, ctx)
+
+
+FLOATS = Precisions(["fp32", "fp16", "bf16"])
+
+
+class Lengths(click.ParamType[tuple[int, ...]]):
+    """128,1024"""
+
+    name = "lengths"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        words = str(value).split(",")
+        if not all(word.strip().isdecimal() and int(word) for word in words):
+            self.fail(f"{value!r} is no list of lengths: say 128,1024", param, ctx)
+        return tuple(map(int, words))
+
+
+def other_dtype(dtype: str) -> str | None:
+    """What to say of a spec's dtype that is not taken, since float32 is by default. Whoever gave --precision has chosen."""
+    from archspec.compiler.precision import DTYPES
+
+    source = click.get_current_context().get_parameter_source("precision")
+    if source is not ParameterSource.DEFAULT or DTYPES[dtype] == "fp32":
+        return None
+    return f"the spec's dtype is {dtype}: --precision {DTYPES[dtype]}"
 
 
 def precision_options(f: F) -> F:
@@ -70,12 +96,12 @@ def precision_options(f: F) -> F:
         ),
         click.option(
             "--compute",
-            type=click.Choice(["fp32", "fp16", "bf16"]),
+            type=FLOATS,
             help="What int8 and int4 are computed in.  [default: fp32]",
         ),
         click.option(
             "--precision",
-            type=click.Choice(["fp32", "fp16", "bf16", "int8", "int4"]),
+            type=Precisions(["fp32", "fp16", "bf16", "int8", "int4"]),
             default="fp32",
             show_default=True,
             help="Of the weights; fp16 and bf16 are computed in too.",

@@ -8,7 +8,7 @@ import click
 
 from archspec.errors import UsageError
 
-from .common import echo_tables, format_option, load, precision_options, say, spec_argument
+from .common import echo_tables, format_option, load, other_dtype, precision_options, say, spec_argument
 
 if TYPE_CHECKING:
     from archspec.compiler.precision import Compute, Name
@@ -41,6 +41,12 @@ Size = click.IntRange(min=1)
     show_default=True,
     help="path: every stored tensor.",
 )
+@click.option(
+    "--fits",
+    "room",
+    metavar="SIZE",
+    help="Will it fit into 24GiB, 80GB, 512MiB? Exit code 1 where weights and KV cache do not.",
+)
 @click.option("--explain", is_flag=True, help="Print the formulas, with the numbers in them, and what is not counted.")
 @format_option
 def command(
@@ -56,9 +62,10 @@ def command(
     asymmetric: bool,
     keep: tuple[str, ...],
     by: str,
+    room: str | None,
     explain: bool,
     fmt: Format,
-) -> None:
+) -> int:
     """Count parameters, FLOPs, KV cache and memory: exact, without torch, in milliseconds.
 
     Decoding one token after 1,000 others is --length 1 --past 1000. A precision is said as to export, and its bytes are what that
@@ -68,7 +75,7 @@ def command(
     Example:
       archspec count gpt2
       archspec count gpt2 --batch 8 --length 1 --past 1023 --precision fp16
-      archspec count llama-3.1-8b --precision int4 --compute fp16
+      archspec count llama-3.1-8b --precision int4 --compute fp16 --fits 24GiB
       archspec count gpt2 --format json | jq .parameters.total
     """
     from archspec.exporters.count_tables import paths, tables, tidy
@@ -78,12 +85,15 @@ def command(
             "--explain adds formulas to the tables of components, in text and markdown",
             "leave it out; JSON has the formulas in any case",
         )
+    if room and by == "path":
+        raise UsageError("--fits adds a table to those of components", "leave out --by path")
     arch = load(spec, overrides)
     counts = arch.count(
         batch=batch, length=length, past=past, source_length=source_length,
         precision=precision, compute=compute, block=block, symmetric=not asymmetric, keep=keep,
     )  # fmt: skip
-    record = counts.record()
+    fit = None if room is None else counts.fits(room)
+    record = counts.record() | ({} if fit is None else {"fits": fit.record()})
     if by == "path":
         stored = list(arch.model.tensors())
         record["parameters"]["by_path"] = {t.path: t.size for t in stored}
@@ -94,4 +104,6 @@ def command(
         most = max(n.past + n.length, n.source)
         if context and most > context:
             say(f"note: the spec's context ends at {context:,} tokens, and {most:,} are counted", err=True)
-        echo_tables([tidy(counts)] if fmt == "csv" else tables(counts, explain), fmt, record)
+        remark = other_dtype(arch.spec.dtype)
+        echo_tables([tidy(counts, fit)] if fmt == "csv" else tables(counts, explain, fit, remark), fmt, record)
+    return int(fit is not None and not fit)

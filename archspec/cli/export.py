@@ -9,7 +9,7 @@ import click
 
 from archspec.errors import UsageError
 
-from .common import Progress, echo_tables, load, precision_options, say, spec_argument
+from .common import Progress, echo_tables, load, other_dtype, precision_options, say, spec_argument
 
 if TYPE_CHECKING:
     from archspec.compiler.precision import Compute, Name
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 @click.option(
     "--weights", type=click.Path(path_type=Path), help="Trained weights: .safetensors, .gguf, or a folder with them."
 )
+@click.option("--seed", type=int, metavar="N", help="Of the initialisation, where no weights are read.  [default: 0]")
 @click.option("--no-verify", is_flag=True, help="Do not compare ONNX Runtime with PyTorch before the folder appears.")
 @click.option(
     "--target",
@@ -44,6 +45,7 @@ def command(
     overrides: tuple[str, ...],
     output: Path | None,
     weights: Path | None,
+    seed: int | None,
     no_verify: bool,
     target: Target,
     all_logits: bool,
@@ -77,6 +79,7 @@ def command(
         summary = arch.export(
             out,
             weights=weights,
+            seed=seed,
             verify=not no_verify,
             target=target,
             last_only=not all_logits,
@@ -91,15 +94,19 @@ def command(
             progress=progress,
         )
     echo_tables([_table(summary)], "text", None)
+    if remark := other_dtype(arch.spec.dtype):
+        say(remark)
     _remarks(summary, no_weights)
     click.echo(f"wrote {out}")
 
 
 def _remarks(summary: ExportSummary, no_weights: bool) -> None:
     """What the weights are, what was left out, and how far the graphs are from PyTorch."""
+    from archspec.exporters.fresh import untrained
+
     checked = summary.verification
     if summary.seed is not None:
-        say(f"fresh weights, seed {summary.seed}: nothing in them is trained; trained ones come with --weights")
+        say(f"{untrained(summary.seed)}; trained ones come with --weights")
     for name, reason in summary.left_out.items():
         say(f"no {name}: {reason}")
     if no_weights:
@@ -107,16 +114,12 @@ def _remarks(summary: ExportSummary, no_weights: bool) -> None:
     elif checked is None:
         say("not verified: --no-verify")
     else:
-        say(
-            f"verified on {checked.runtime}: {checked.values:,} values against PyTorch float32, "
-            f"largest difference {checked.difference:.1e} (allowed {checked.tolerance:.1e})"
-        )
-        for measures in checked.measures:
-            say(f"beside PyTorch float32, {measures}")
-        for measures in checked.steps:
-            say(f"step by step beside whole texts, {measures.on}: {measures.distance}")
-        if checked.remark:
-            say(checked.remark)
+        from archspec.exporters.onnx.costs import costs
+
+        for line in checked.told():
+            say(line)
+        if table := costs(checked):
+            echo_tables([table], "text", None)
 
 
 def _table(summary: ExportSummary) -> Table:

@@ -25,12 +25,12 @@ def command(fmt: Format) -> None:
     from archspec.api import load, zoo
     from archspec.compiler.parameters import count_parameters
     from archspec.exporters.tables import Column, Table
-    from archspec.exporters.units import exact
+    from archspec.exporters.units import short
 
     columns = (
         Column("name", "name"),
         Column("form", "form"),
-        Column("parameters", "parameters", exact, True),
+        Column("parameters", "parameters", short, True),
         Column("title", ""),
     )
     table = Table("", columns)

@@ -1,7 +1,7 @@
 """The command line: one module a command, imported when it is called, so that `count` never waits for torch.
 
-Exit codes: 0 fine, 1 the spec or a file is at fault, 2 the command line is, 3 a precision is too coarse, 70 archspec is at fault;
-130, 141 and 143 where Ctrl-C, a reader that went away, or SIGTERM ended it.
+Exit codes: 0 fine, 1 the spec or a file is at fault, or something does not fit (`count --fits`, `limits`), 2 the command line is at
+fault, 3 a precision is too coarse, 70 archspec is; 130, 141 and 143 where Ctrl-C, a reader that went away, or SIGTERM ended it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ COMMANDS = {
     "check": "Check a spec and say all that is wrong with it.",
     "show": "Print the complete spec, every default and derived value filled in.",
     "count": "Count parameters, FLOPs, cache and memory, exactly.",
+    "limits": "Say how fast it can be on a device, and whether it fits.",
+    "diff": "Say in what two specs differ, and what it costs.",
     "diagram": "Draw the architecture.",
     "import": "Make a spec from a Hugging Face config or a GGUF file.",
     "build": "Build the PyTorch model and write its weights.",
@@ -40,7 +42,7 @@ COMMANDS = {
 }
 
 #: Commands that are over in a moment and never build a model.
-QUICK = ("init", "check", "show", "count", "list", "schema")
+QUICK = ("init", "check", "show", "count", "limits", "list", "schema")
 
 #: The exit code of one that SIGINT ended; for SIGTERM it is 143.
 INTERRUPTED = 130

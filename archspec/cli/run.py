@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from heapq import nlargest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from archspec.errors import UsageError
 
-from .common import color, say
+from . import answers
+from .common import say
 
 if TYPE_CHECKING:
-    from archspec.exporters.runtime.generation import Step
-    from archspec.exporters.runtime.pace import Pace
-    from archspec.exporters.runtime.sampling import Sampling
-    from archspec.exporters.runtime.session import Runtime
+    from archspec.exporters.runtime.device import Device
+    from archspec.exporters.runtime.folder import ExportFolder
+    from archspec.exporters.runtime.pooling import Way
 
-#: New tokens where nobody says how many.
-DEFAULT_MOST = 128
-#: Labels or tokens that are shown of all.
-SHOWN = 5
+#: What is asked for, by the way of asking; `--ids` asks for what the model's head gives.
+ASKED = {
+    "a PROMPT": "text", "--chat": "text", "--source": "text", "--embed": "vectors", "--classify": "labels",
+    "--fill": "masked tokens",
+}  # fmt: skip
+#: Options that go with one thing that is asked for; all others go with each.
+GOES_WITH = {
+    **dict.fromkeys(
+        ("max_new_tokens", "slide", "temperature", "top_k", "top_p", "seed", "start", "cuda_graph"), "text"
+    ),
+    "pooling": "vectors",
+}
 
 
 @click.command("run")
@@ -45,6 +51,11 @@ SHOWN = 5
     metavar="TEXT",
     multiple=True,
     help="The vector of a text (models without a head or with a pooler). Repeatable: similarities.",
+)
+@click.option(
+    "--pooling",
+    type=click.Choice(["mean", "first", "last"]),
+    help="Of a text's tokens into its vector.  [default: as the folder says, else mean]",
 )
 @click.option("--classify", metavar="TEXT", help="The likeliest labels of a text (models with a classifier).")
 @click.option(
@@ -83,9 +94,9 @@ SHOWN = 5
 @click.option("--stats", is_flag=True, help="Say how fast it was, on stderr.")
 def command(
     folder: Path, prompt: str | None, chat: str | None, system: str | None, ids: tuple[str, ...], fill: str | None,
-    embed: tuple[str, ...], classify: str | None, source: tuple[str, ...], start: int | None, max_new_tokens: int | None,
-    slide: bool, temperature: float, top_k: int | None, top_p: float | None, seed: int | None, device: str, threads: int | None,
-    check: bool, cuda_graph: bool, as_json: bool, stats: bool,
+    embed: tuple[str, ...], pooling: Way | None, classify: str | None, source: tuple[str, ...], start: int | None,
+    max_new_tokens: int | None, slide: bool, temperature: float, top_k: int | None, top_p: float | None, seed: int | None,
+    device: Device, threads: int | None, check: bool, cuda_graph: bool, as_json: bool, stats: bool,
 ) -> None:  # fmt: skip
     """Run an exported FOLDER on ONNX Runtime: generate after a PROMPT (`-` reads stdin), chat, fill masks, embed.
 
@@ -95,6 +106,8 @@ def command(
       archspec run gpt2-onnx --ids 464,3139,286 -n 5
       archspec run minilm-onnx --embed "a cat" --embed "a kitten" --embed "a bond"
     """
+    from archspec.exporters.runtime.demands import demand_source
+    from archspec.exporters.runtime.folder import open_folder
     from archspec.exporters.runtime.sampling import Sampling
     from archspec.exporters.runtime.session import Runtime
 
@@ -107,29 +120,64 @@ def command(
         )
     if system is not None and chat is None:
         raise UsageError("--system goes before --chat, and there is none", 'ask with --chat "…"')
-    sampling = Sampling(temperature, top_k, top_p, seed)
+    Sampling(temperature, top_k, top_p, seed)  # refused before anything is loaded
     prompts, sources = (
         [_numbers(row, name) for row in given] for name, given in (("--ids", ids), ("--source", source))
     )
-    runtime = Runtime.load(folder, device, threads, check=check, cuda_graph=cuda_graph)  # type: ignore[arg-type]
+    opened = open_folder(folder, check=check)
+    asked = ASKED.get(task) or _given(opened)
+    _demand_use(asked, task)
+    runtime = Runtime(opened, device, threads, cuda_graph)
     if stats:
         say(f"{runtime.spec.name} on {runtime.device.device.upper()}: {runtime.device.why}", err=True)
     if task == "--embed":
-        _embed(runtime, embed, as_json)
+        answers.embed(runtime, embed, pooling, as_json)
     elif task == "--fill":
-        _fill(runtime, fill or "", as_json)
+        answers.fill(runtime, fill or "", as_json)
     elif task == "--classify":
-        _classify(runtime, classify or "", as_json)
-    elif task == "--ids" and not runtime.generates:
-        if len(prompts) > 1:
-            raise UsageError("several --ids are a batch to continue, and this model does not", "give one")
-        _read(runtime, prompts[0], sources or None, as_json)
-    elif task in ("--ids", "--source"):
-        _tokens(runtime, prompts, sources, start, sampling, max_new_tokens, slide, as_json, stats)
+        answers.classify(runtime, classify or "", as_json)
+    elif asked != "text":
+        demand_source(opened, sources or None)
+        answers.read(runtime, prompts, sources or None, pooling, as_json)
     else:
-        text = _standard_input() if prompt == "-" else prompt or ""
-        asked = _messages(chat, system) if chat is not None else text
-        _text(runtime, asked, sampling, max_new_tokens, slide, as_json, stats)
+        how = {
+            "max_new_tokens": max_new_tokens, "temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed,
+            "decoder_start": start, "slide": slide,
+        }  # fmt: skip
+        answers.say_unapplied(runtime)
+        if task in ("--ids", "--source"):
+            answers.generate(runtime, prompts, sources, how, as_json, stats)
+        else:
+            text = _standard_input() if prompt == "-" else prompt or ""
+            answers.write(runtime, _messages(chat, system) if chat is not None else text, how, as_json, stats)
+
+
+def _given(folder: ExportFolder) -> str:
+    """What a model gives for token ids."""
+    from archspec.ops.head import ClassifierHead, LmHead
+
+    head = folder.model.head
+    if isinstance(head, LmHead):
+        return "text" if folder.generates else "masked tokens"
+    return "labels" if isinstance(head, ClassifierHead) else "vectors"
+
+
+def _demand_use(asked: str, task: str) -> None:
+    """Raises UsageError for options that were given and go with something else than what is asked for."""
+    context = click.get_current_context()
+    idle = {
+        max(option.opts, key=len): GOES_WITH[option.name]
+        for option in context.command.params
+        if option.name in GOES_WITH
+        and GOES_WITH[option.name] != asked
+        and context.get_parameter_source(option.name) is ParameterSource.COMMANDLINE
+    }
+    if idle:
+        wanted = " or ".join(dict.fromkeys(idle.values()))
+        raise UsageError(
+            f"{', '.join(idle)} would do nothing: {task} asks for {asked} here",
+            f"leave {'it' if len(idle) == 1 else 'them'} out; what asks for {wanted} takes {'it' if len(idle) == 1 else 'them'}",
+        )
 
 
 def _task(given: dict[str, object]) -> str:
@@ -159,163 +207,3 @@ def _numbers(text: str, option: str) -> list[int]:
     if not all(re.fullmatch("-?[0-9]+", part) for part in parts):
         raise UsageError(f"{option} {text!r} is no list of token ids", f"{option} 464,3139,286")
     return [int(part) for part in parts]
-
-
-def _text(
-    runtime: Runtime, asked: Any, sampling: Sampling, most: int | None, slide: bool, as_json: bool, stats: bool
-) -> None:
-    answer = runtime.write(asked, sampling=sampling, max_new_tokens=most or _most(runtime, asked, slide), slide=slide)
-    _tell(answer, (lambda text: {"text": text, "finish": answer.finish}) if as_json else None)
-    if stats:
-        _report(answer.pace)
-
-
-def _tokens(
-    runtime: Runtime, prompts: list[list[int]], sources: list[list[int]], start: int | None, sampling: Sampling, most: int | None,
-    slide: bool, as_json: bool, stats: bool,
-) -> None:  # fmt: skip
-    from archspec.exporters.runtime.pace import Pace
-
-    pace = Pace(sum(map(len, prompts + sources)))
-    longest = max(map(len, prompts)) if prompts else len(runtime.begins) if start is None else 1
-    steps = runtime.generate(
-        prompts or None, source=sources or None, decoder_start=start, max_new_tokens=most or _most(runtime, longest, slide),
-        temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p, seed=sampling.seed, slide=slide,
-    )  # fmt: skip
-    steps, rows = pace.over(steps), max(len(prompts), len(sources))
-    if as_json or rows > 1:
-        _batch(steps, rows, as_json)
-    else:
-        made = (str(token) for step in steps for token in step.tokens if token is not None)
-        _tell((("," if i else "") + token for i, token in enumerate(made)), None)
-    if stats:
-        _report(pace)
-
-
-def _most(runtime: Runtime, prompt: Any, slide: bool) -> int:
-    """New tokens where nobody says how many. prompt: as `Runtime.room` takes it."""
-    room = None if slide else runtime.room(prompt)
-    return DEFAULT_MOST if room is None else max(1, min(DEFAULT_MOST, room))
-
-
-def _batch(steps: Iterator[Step], rows: int, as_json: bool) -> None:
-    """The new tokens of each row when all are there, a line each, or as JSON; what was made is told even where an error follows."""
-    made: list[list[int]] = [[] for _ in range(rows)]
-    ended: Sequence[str | None] = [None] * rows
-    try:
-        for step in steps:
-            ended = step.ended
-            for row, token in zip(made, step.tokens, strict=True):
-                row += [] if token is None else [token]
-    finally:
-        if as_json:
-            records = [{"ids": row, "finish": finish} for row, finish in zip(made, ended, strict=True)]
-            click.echo(json.dumps(records if rows > 1 else records[0]))
-        else:
-            for row in made:
-                click.echo(",".join(map(str, row)))
-
-
-def _tell(pieces: Iterator[str], record: Callable[[str], object] | None) -> None:
-    """Print each piece as it comes, or the JSON record of all of them; what was made is told even where an error follows."""
-    said: list[str] = []
-    try:
-        for piece in pieces:
-            said.append(piece)
-            if record is None:
-                click.echo(piece, nl=False)
-                sys.stdout.flush()
-    finally:
-        if record is not None:
-            click.echo(json.dumps(record("".join(said)), ensure_ascii=False))
-        elif said:
-            click.echo()
-
-
-def _read(runtime: Runtime, ids: list[int], source: list[list[int]] | None, as_json: bool) -> None:
-    """What the head of a model that does not generate gives for one text."""
-    from archspec.exporters.runtime.sampling import softmax
-    from archspec.ops.head import ClassifierHead, LmHead, PoolerHead
-
-    head = runtime.folder.model.head
-    if isinstance(head, ClassifierHead | LmHead):
-        chances = softmax(runtime.forward([ids], source=source)[0]).tolist()
-        if as_json and isinstance(head, LmHead):  # a vocabulary at each position is nothing to read
-            best = [(row, _likeliest(row)) for row in chances]
-            chances = [{"ids": ids, "probabilities": [row[i] for i in ids]} for row, ids in best]
-        _chances(chances, as_json)
-    elif runtime.form == "encoder_decoder":  # a pooler's vector, or those of all positions
-        vectors = runtime.forward([ids], source=source)[0].tolist()
-        _vectors([vectors] if isinstance(head, PoolerHead) else vectors, as_json)
-    else:
-        _vectors(runtime.embed([ids]).tolist(), as_json)
-
-
-def _vectors(rows: list[list[float]], as_json: bool) -> None:
-    if as_json:
-        click.echo(json.dumps({"vector": rows[0]} if len(rows) == 1 else {"vectors": rows}))
-        return
-    for row in rows:
-        click.echo(" ".join(f"{x:.6f}" for x in row))
-
-
-def _chances(chances: list[Any], as_json: bool) -> None:
-    """The likeliest labels or tokens of a text, or of each of its positions; as JSON all of them."""
-    if as_json:
-        click.echo(json.dumps(chances))
-        return
-    for row in chances if isinstance(chances[0], list) else [chances]:
-        click.echo("  ".join(f"{label}: {100 * row[label]:.2f} %" for label in _likeliest(row)))
-
-
-def _likeliest(row: list[float]) -> list[int]:
-    return nlargest(SHOWN, range(len(row)), key=row.__getitem__)
-
-
-def _fill(runtime: Runtime, text: str, as_json: bool) -> None:
-    words = runtime.text
-    mask = words.special("mask_token")
-    if mask is None:
-        raise UsageError("the tokenizer has no mask token", "that of an encoder with an lm head has one")
-    found = runtime.fill_mask([words.encode(text)], mask)
-    records = [
-        {"column": f.column, "tokens": [words.token(t) for t in f.tokens], "probabilities": list(f.probabilities)}
-        for f in found
-    ]
-    if as_json:
-        click.echo(json.dumps(records, ensure_ascii=False))
-        return
-    for f in found:
-        for token, p in zip(f.tokens, f.probabilities, strict=True):
-            click.echo(f"{100 * p:6.2f} %  {words.token(token)}")
-
-
-def _classify(runtime: Runtime, text: str, as_json: bool) -> None:
-    from archspec.exporters.runtime.sampling import softmax
-    from archspec.ops.head import ClassifierHead
-
-    if not isinstance(runtime.folder.model.head, ClassifierHead):
-        raise UsageError(f"{runtime.spec.name} has no labels", "a model with a classifier head has")
-    _chances(softmax(runtime.forward([runtime.text.encode(text)])[0]).tolist(), as_json)
-
-
-def _embed(runtime: Runtime, texts: Sequence[str], as_json: bool) -> None:
-    vectors = runtime.embed([runtime.text.encode(t) for t in texts])
-    if as_json:
-        click.echo(
-            json.dumps(
-                [{"text": t, "vector": v.tolist()} for t, v in zip(texts, vectors, strict=True)], ensure_ascii=False
-            )
-        )
-    elif len(texts) == 1:
-        click.echo(" ".join(f"{x:.6f}" for x in vectors[0]))
-    else:
-        bold = (lambda s: click.style(s, bold=True)) if color(sys.stdout) else str
-        click.echo(bold("cosine similarity to the first"))
-        for text, similarity in zip(texts, vectors @ vectors[0], strict=True):
-            click.echo(f"{similarity:7.4f}  {text}")
-
-
-def _report(pace: Pace) -> None:
-    told = f"tokens: {pace.read} in the prompt, {pace.made} made, the first after {1000 * pace.wait:.0f} ms"
-    click.echo(told if pace.rate is None else f"{told}, then {pace.rate:,.1f} a second", err=True)

@@ -3,46 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from math import prod
 
 import onnx_ir as ir
 
 from archspec.compiler.count import Counts, count
+from archspec.compiler.precision import storage
+from archspec.compiler.reads import bytes_read
 from archspec.exporters.runtime.folder import ExportFolder
-from archspec.ops.base import walk
 from archspec.ops.head import LmHead
 from archspec.ops.leaves import Linear
-from archspec.ops.model import Model
-from archspec.ops.moe import Moe
 
 from .turns import WARM, Plan
 
 #: Bytes of a token: its number and its mask, 64 bits each. Of a number that a head gives.
 TOKEN, FLOAT = 16, 4
-#: Inputs of an operator that are tables, of which a call reads some rows: where the first one stands, and the last.
-LOOKED_UP = {
-    "Gather": (0, 0),
-    "GatherBlockQuantized": (0, 3),
-    "GroupQueryAttention": (7, 8),
-    "RotaryEmbedding": (1, 3),
-}
 
 
 class Work:
-    """The work of an exported folder.
-
-    Bytes are the file's own, in whatever numbers it holds them. Each node reads its weights; a table that is looked into gives a
-    row a token, which is nothing; of a mixture the chosen experts are read.
-    """
+    """The work of an exported folder. Bytes are those of the numbers that it holds."""
 
     def __init__(self, folder: ExportFolder) -> None:
         self.model, self._context = folder.model, folder.spec.context_length
+        self._storage = storage(folder.model, folder.precision)
         graph = ir.load(folder.main).graph
-        self._read = dict(weights_read(graph))
-        self._experts = expert_shares(folder.model)
         result = graph.outputs[0]
         kept = [v for v in graph.inputs if str(v.name).startswith("past.")]
+        self._generates = folder.generates
         self._number = (kept or [result])[0].dtype or ir.DataType.FLOAT
         shape = result.shape
         assert shape is not None
@@ -61,7 +47,7 @@ class Work:
 
     def weight_bytes(self, batch: int) -> int:
         """Bytes of weights that a step of `batch` tokens reads, where every expert is as likely as another."""
-        return round(sum(n * self._chosen(name, batch) for name, n in self._read.items()))
+        return bytes_read(self.model, self._storage, batch, first=not self._generates)
 
     def cache_bytes(self, past: int, batch: int, source: int = 0) -> int:
         """Bytes of keys and values."""
@@ -112,34 +98,3 @@ class Work:
             past=past,
             source_length=source or None,
         )
-
-    def _chosen(self, name: str, batch: int) -> float:
-        """The share of a weight that a step of so many tokens reads."""
-        for path, share in self._experts.items():
-            if name.startswith(path):
-                return 1.0 - (1.0 - share) ** batch
-        return 1.0
-
-
-def weights_read(graph: ir.Graph) -> Iterator[tuple[str, int]]:
-    """(name, bytes) of the stored weights that a step reads, each as often as nodes read it: those inside of branches read none,
-    but where many tokens are new."""
-    read: Counter[str] = Counter()
-    for node in graph:
-        first, last = LOOKED_UP.get(node.op_type, (0, -1))
-        for i, value in enumerate(node.inputs):
-            stored = value.const_value if value else None
-            if isinstance(stored, ir.ExternalTensor) and not first <= i <= last:
-                read[str(stored.name)] += nbytes(stored)
-    yield from read.items()
-
-
-def nbytes(tensor: ir.TensorProtocol) -> int:
-    """Bytes of a tensor, without reading it; two 4-bit numbers lie in a byte."""
-    return -(-prod(d if isinstance(d, int) else 1 for d in tensor.shape) * tensor.dtype.bitwidth // 8)
-
-
-def expert_shares(model: Model) -> dict[str, float]:
-    """Where a mixture's experts stand -> the share of them that one token chooses."""
-    found = ((path, op) for path, op, _ in walk(model) if isinstance(op, Moe))
-    return {f"{path}expert.": op.routing.k / op.experts for path, op in found}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from archspec.compiler.indices import indices
 from archspec.compiler.parameters import Parameters, count_parameters
 from archspec.ops.base import Op
 from archspec.ops.block import Block, ParallelBlock, Residual, Stack, Sublayer
@@ -17,8 +19,11 @@ from .pen import Level, Pen, stack_tables
 from .repeats import Layer, Part, Repeat, grouped
 
 
-def draw(model: Model, level: Level = "block") -> Drawing:
-    """The drawing of a model. Its size depends on how many different layers there are, never on how many."""
+def draw(model: Model, level: Level = "block", context: int | None = None) -> Drawing:
+    """The drawing of a model. Its size depends on how many different layers there are, never on how many.
+
+    context: tokens that it is for, to be said above it.
+    """
     counts = count_parameters(model)
     sizes = {t.path: t.size for t in model.tensors() if t.trained}
     columns: list[Column] = []
@@ -39,7 +44,7 @@ def draw(model: Model, level: Level = "block") -> Drawing:
         columns.append(Column(name, 1 if columns else -1, tuple(pen.items)))
         edges += pen.edges
     edges += [_tie(path, stored) for path, stored in counts.ties.items()]
-    return Drawing(model.name, _subtitle(model, counts), tuple(columns), tuple(edges))
+    return Drawing(model.name, _subtitle(model, counts, context), tuple(columns), tuple(edges))
 
 
 # -------------------------------------------------------------------------------------------------- the ends of a stack
@@ -111,19 +116,18 @@ def _lm_head(pen: Pen, head: LmHead) -> None:
 def _layers(pen: Pen, name: str, stack: Stack) -> None:
     parts = grouped(stack.layers, stack.owners)
     pen.beside(name, stack)
-    several = len(parts) > 1
     for part in parts:
-        where = _where(part) if several else ""
-        _part(pen, part, name, (where,) if where else ())
+        _part(pen, part, name, (part.first,) if len(parts) > 1 else ())
 
 
-def _where(part: Part) -> str:
-    last = part.first + part.length - 1
-    return f"layer {part.first}" if part.length == 1 else f"layers {part.first}–{last}"
+def _where(part: Part, starts: Sequence[int]) -> str:
+    """Which layers a part stands for, that begins at these."""
+    several = len(starts) * part.length > 1
+    return f"layer{'s' * several} {indices(range(at, at + part.length) for at in starts)}"
 
 
-def _part(pen: Pen, part: Part, stack: str, where: tuple[str, ...]) -> None:
-    """A frame around a layer or a row of them, on the stream."""
+def _part(pen: Pen, part: Part, stack: str, starts: Sequence[int]) -> None:
+    """A frame around a layer or a row of them, on the stream. starts: the layers at which it begins, where that is to be said."""
     outer, pen.items = pen.items, []
     times = part.times if isinstance(part, Repeat) else 1
     shared = isinstance(part, Repeat) and part.shared
@@ -136,13 +140,17 @@ def _part(pen: Pen, part: Part, stack: str, where: tuple[str, ...]) -> None:
             notes.append(f"weights of layer {row[0].borrowed}")
         _layer(pen, row[0], f"{stack}.layers.{row[0].first}.")
     else:
+        step = part.length // times
+        turns = [at + turn * step for at in starts or (part.first,) for turn in range(times)]
         for each in row:
-            _part(pen, each, stack, ())
+            _part(pen, each, stack, [at + each.first - part.first for at in turns])
     items, pen.items, pen.times = tuple(pen.items), outer, own
-    size, idle = _size(items, pen.times if shared else own * times)
-    sizes = [f"{human(size)}{' each' if times > 1 and not shared else ''}"] if size else []
+    copies = own if shared else own * times
+    size, idle = _size(items, copies)
+    sizes = [f"{human(size)}{' each' if copies > 1 else ''}"] if size else []
     sizes += [f"{human(size - idle)} active"] if idle else []
-    label = (f"× {times}", *where, *sizes, *notes)
+    where = [_where(part, starts)] if starts else []
+    label = (*([f"× {times}"] if times > 1 else []), *where, *sizes, *notes)
     pen.items.append(Frame(f"{stack}.layers.{part.first}-{part.first + part.length - 1}", times, shared, label, items))
 
 
@@ -231,13 +239,15 @@ def _tie(path: str, stored: str) -> Edge:
     return Edge(stored.removesuffix(".weight"), path.removesuffix(".weight"), "tie", label)
 
 
-def _subtitle(model: Model, counts: Parameters) -> tuple[str, ...]:
+def _subtitle(model: Model, counts: Parameters, context: int | None) -> tuple[str, ...]:
     stacks = model.stacks().values()
     embedding = model.main[1].embedding
     depth = " + ".join(str(len(s.layers)) for s in stacks)
     form = model.form.replace("_", "-")
     one = depth == "1"
+    tokens = f" · context {context:,}" if context else ""
     return (
-        f"{form} · {depth} layer{'' if one else 's'} · d_model {embedding.width:,} · vocabulary {embedding.vocab:,}",
+        f"{form} · {depth} layer{'' if one else 's'} · d_model {embedding.width:,}",
+        f"vocabulary {embedding.vocab:,}{tokens}",
         f"{counts.total:,} parameters" + (f" · {human(counts.active)} active" if counts.active < counts.total else ""),
     )

@@ -31,6 +31,11 @@ from .graph import Added, Beside, Column, Drawing, Frame, Item, Node, Parallel, 
 from .route import Router
 from .text import lines, width
 
+#: What the figures are that stand in boxes.
+LEGEND = "at the right in a box: its parameters"
+#: Points for a line of what is said beside a frame.
+BESIDE = 110.0
+
 
 def place(drawing: Drawing) -> Layout:
     """Columns side by side from one base line, then edges between what stands."""
@@ -206,21 +211,22 @@ class _Column:
         return 10.0
 
     def label(self, item: Frame, rect: Rect) -> None:
-        rows = [t for t in item.label if t]
+        rows = [row for text in item.label for row in lines((text,), SMALL, BESIDE)]
         x, _ = rect.side(self.side)
         y = rect.y + 6.0 * (len(rows) - 1)
         for i, row in enumerate(rows):
-            big = i == 0
-            text = Text(x + self.side * 7.0, y, row, TIMES if big else SMALL, -self.side, big, not big)
+            big = i == 0 and item.times > 1
+            text = Text(x + self.side * 7.0, y, row, TIMES if big else SMALL, -self.side, big, i > 0)
             self.out.texts.append(text)
             y -= 15.0 if big else 12.0
 
 
 def _title(out: Layout) -> None:
-    left, _, right, top = out.bounds
+    left, bottom, right, top = out.bounds
     x = (left + right) / 2 if len(out.drawing.columns) > 1 else 0.0
     rows = out.drawing.subtitle
     y = top + 22.0 + 14.0 * len(rows)
     out.texts.append(Text(x, y, out.drawing.name, 18.0, 0, True, False))
     for i, row in enumerate(rows):
         out.texts.append(Text(x, y - 20.0 - 14.0 * i, row, 10.0))
+    out.texts.append(Text(x, bottom - 16.0, LEGEND, SMALL))

@@ -66,6 +66,7 @@ def _node(node: Node, name: str) -> str:
     if node.role == "sum":
         return f'{name}(("+"))'
     facts = SEPARATOR.join(node.facts)
-    params = SEPARATOR.join(t for t in (counted(node), active(node)) if t)
+    count = f"{counted(node)}{' parameters' if node.parameters else ''}"
+    params = SEPARATOR.join(t for t in (count, active(node)) if t)
     text = "<br/>".join(t for t in (f"<b>{plain(node.title)}</b>", plain(facts), plain(params)) if t)
     return f'{name}(["{text}"])' if node.role in ("input", "output") else f'{name}["{text}"]'

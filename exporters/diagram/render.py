@@ -37,8 +37,9 @@ class MissingGraphviz(UsageError):  # noqa: N818
 MOST_EDGES = 280
 
 
-def diagram(model: Model, fmt: Format = "svg", *, level: Level | None = None) -> bytes:
-    """The picture of a model as the bytes of a file. `level`: `block` draws inside layers, `model` a layer as one box.
+def diagram(model: Model, fmt: Format = "svg", *, level: Level | None = None, context: int | None = None) -> bytes:
+    """The picture of a model as the bytes of a file. `level`: `block` draws inside layers, `model` a layer as one box. `context`:
+    tokens that the model is for, said above it.
 
     By default `block`, unless so many layers differ that it has more than `MOST_EDGES` edges.
     Raises `MissingGraphviz` (a `UsageError`) for svg, png and pdf where the `dot` program is missing, `UsageError` for a
@@ -48,9 +49,9 @@ def diagram(model: Model, fmt: Format = "svg", *, level: Level | None = None) ->
         raise UsageError(f"there is no diagram format {fmt!r}", f"one of {', '.join(FORMATS)}")
     if level is not None and level not in get_args(Level):
         raise UsageError(f"there is no diagram level {level!r}", f"one of {', '.join(get_args(Level))}")
-    drawing = draw(model, level or "block")
+    drawing = draw(model, level or "block", context)
     if level is None and len(drawing.edges) > MOST_EDGES:
-        drawing = draw(model, "model")
+        drawing = draw(model, "model", context)
     if fmt == "mermaid":
         return mermaid(drawing).encode()
     text = dot(drawing)

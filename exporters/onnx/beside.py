@@ -10,7 +10,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from archspec.compiler.precision import Precision
+from archspec.compiler.precision import TORCH, Precision
 from archspec.errors import UsageError, WeightsError
 from archspec.exporters.weights.form import config_text, family_named, form_of
 from archspec.exporters.weights.special import generation_config, special_ids, special_tokens
@@ -19,8 +19,6 @@ from archspec.ops.model import Model
 from .genai import GENAI, genai_config, unfit
 
 CONFIG = "config.json"
-#: As Hugging Face calls what a model computes in.
-DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 
 
 @dataclass(frozen=True)
@@ -68,5 +66,5 @@ def write_beside(
         left_out[CONFIG] = error.message.splitlines()[0]
     else:
         special_of_config = special_ids(beside.origin) | special_ids(generation_config(folder))
-        (folder / CONFIG).write_text(config_text(config, special_of_config, DTYPES[precision.compute]), "utf-8")
+        (folder / CONFIG).write_text(config_text(config, special_of_config, TORCH[precision.compute]), "utf-8")
     return left_out

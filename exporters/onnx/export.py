@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from archspec.compiler.precision import FP32, Precision, storage
 from archspec.errors import UsageError
-from archspec.exporters.fresh import Fresh
+from archspec.exporters.fresh import Fresh, untrained
 from archspec.exporters.manifest import SPEC
 from archspec.ops.head import LmHead
 from archspec.ops.model import Model
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .verify import Verification
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ExportSummary:
     """What an export wrote. `files`: name -> bytes. `weight_bytes`: of the weights, written or not. `nodes`: a graph's, by part.
 
@@ -59,6 +59,16 @@ class ExportSummary:
     left_out: Mapping[str, str]
     seed: int | None
     verification: Verification | None
+
+    def __str__(self) -> str:
+        """What lies where, and first of all whether anything in it is trained."""
+        fresh = [] if self.seed is None else [untrained(self.seed)]
+        name = f"{self.folder} ({self.form.replace('_', '-')})"
+        checked = f"verified on {self.verification.runtime}" if self.verification else "not verified"
+        said = [f"{name}: {self.parameters:,} parameters, {self.weight_bytes:,} bytes of weights", checked]
+        return "\n".join([*fresh, *said, *(f"no {file}: {reason}" for file, reason in self.left_out.items())])
+
+    __repr__ = __str__
 
 
 @uncollected()

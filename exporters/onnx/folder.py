@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from archspec.errors import UsageError
-from archspec.exporters.files import refusals
+from archspec.exporters.files import files_in, refusals
 from archspec.exporters.manifest import MANIFEST
 from archspec.exporters.units import size as human
 
@@ -82,7 +82,7 @@ def refuse(out: Path, overwrite: bool) -> None:
         raise UsageError(f"{out} holds files and is no export of archspec.", "choose another place, or empty it")
     if not overwrite:
         raise UsageError(f"{out} is an earlier export.", "say --force to replace it, or choose another place")
-    foreign = sorted(set(os.listdir(out)) - known)
+    foreign = sorted(set(files_in(out)) - known)
     if foreign:
         names = ", ".join(foreign[:5])
         raise UsageError(f"{out} also holds files that archspec did not write: {names}.", "move them away first")
@@ -167,7 +167,7 @@ def _swap(staging: Path, out: Path) -> None:
 
 def _sync(folder: Path) -> None:
     """Everything in a folder reaches the disk before its name does."""
-    for path in folder.iterdir():
+    for path in folder.rglob("*"):
         fd = os.open(path, os.O_RDONLY)
         os.fsync(fd)
         os.close(fd)

@@ -11,6 +11,7 @@ from typing import Any
 import onnx_ir as ir
 
 from archspec.compiler.precision import Precision, storage
+from archspec.exporters.files import files_in
 from archspec.exporters.manifest import LAYOUT, MANIFEST, SEAL, SETTINGS, file_hash, seal
 from archspec.ops.model import Model
 
@@ -35,7 +36,7 @@ def write_manifest(folder: Path, content: Mapping[str, Any], known: Mapping[str,
 
 
 def _sizes(folder: Path) -> dict[str, int]:
-    return {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
+    return {name: (folder / name).stat().st_size for name in files_in(folder)}
 
 
 def description(

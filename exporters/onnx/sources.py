@@ -21,9 +21,6 @@ from .weights import Array, Weights
 if TYPE_CHECKING:
     from archspec.exporters.torch.module import Transformer
 
-#: What fresh weights are drawn with: as `build` does unless told otherwise.
-SEED = 0
-
 
 def sources(
     model: Model,
@@ -33,14 +30,15 @@ def sources(
     precision: Precision,
     *,
     compared: bool,
+    seed: int = 0,
 ) -> tuple[Weights, Beside]:
     """The weights of `module`, or those in a file, or fresh ones: the same that `build` gives. And what comes with a checkpoint.
 
-    compared: the weights are what a precision is measured against, so they come as they were.
+    seed: of fresh weights. compared: the weights are what a precision is measured against, so they come as they were.
     Raises `WeightsError` where a file is not this model's.
     """
     if checkpoint is None:
-        return of_module(module) if module else _fresh(model, spec, precision, compared), Beside()
+        return of_module(module) if module else _fresh(model, spec, precision, compared, seed), Beside()
     from archspec.exporters.weights.fit import fitted
     from archspec.exporters.weights.source import open_weights
     from archspec.exporters.weights.stream import Fitted
@@ -61,7 +59,7 @@ def of_module(module: Transformer) -> Weights:
     return read
 
 
-def _fresh(model: Model, spec: Spec, precision: Precision, compared: bool) -> Weights:
+def _fresh(model: Model, spec: Spec, precision: Precision, compared: bool, seed: int) -> Weights:
     """Drawn as they will lie in the file, where that is a type of its own and nobody compares: in less than half of the time."""
     as_stored = np.float32 if precision.blocks or compared else DTYPES[precision.compute].numpy()
-    return Fresh(model, spec.init, SEED, as_stored)
+    return Fresh(model, spec.init, seed, as_stored)

@@ -22,7 +22,7 @@ from archspec.ops.model import Model
 from .answers import answers, evaluating, loaded, reference
 from .emit import parts
 from .graph import Array
-from .measures import Measures, demand, measured
+from .measures import BUDGETS, Measures, demand, measured
 from .passage import TEXT
 from .questions import Case, Question, fitting, request
 from .rounded import rounded
@@ -63,10 +63,14 @@ def verify_precision(c: Comparison, folder: Path, twins: Mapping[Part, Exact], p
     del coarse
     progress("verification", 0.75)
     opened, remark = _as_they_are(model, precision, twins)
+    allowed = BUDGETS[precision.name] if c.budget is None else c.budget
     measures, steps = _measured(folder, model, feeds, wanted, opened)
-    demand(precision, measures[-1], c.budget)
+    measures[-1] = replace(measures[-1], allowed=allowed)
+    steps = [replace(each, allowed=allowed) for each in steps]
+    for each in measures:
+        demand(precision, each)
     for each in steps:
-        demand(precision, each, c.budget, "a text read step by step is too far from the same text as a whole")
+        demand(precision, each, "a text read step by step is too far from the same text as a whole")
     remarks = "; ".join(filter(None, (checked.remark, remark))) or None
     return replace(checked, measures=tuple(measures), steps=tuple(steps), remark=remarks)
 
@@ -92,9 +96,7 @@ def _measured(
     whole = {i: got for i, _, got, columns in said if columns is None}
     measures = [measured(model, name, _positions(wanted[i]), _positions(whole[i])) for i, name in enumerate(names)]
     steps = [
-        measured(
-            model, f"{names[i]}, {len(questions[i].cuts)} calls", _positions(whole[i][:, columns]), _positions(got)
-        )
+        measured(model, f"{names[i]}, {_read(questions[i].cuts)}", _positions(whole[i][:, columns]), _positions(got))
         for i, _, got, columns in said
         if columns is not None
     ]
@@ -105,6 +107,11 @@ def _cuts(model: Model, length: int) -> tuple[int, ...]:
     """A prompt, and single tokens after it; as a whole where angles depend on how long a text is so far."""
     steps = 0 if model.grows else min(STEPS, length - 1)
     return (length - steps, *[1] * steps)
+
+
+def _read(cuts: Sequence[int]) -> str:
+    """How a text was cut by `_cuts`."""
+    return f"the last {len(cuts) - 1} one by one" if len(cuts) > 1 else "in one call"
 
 
 def requests(folder: Path, model: Model, context: int | None) -> dict[str, Feed]:

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import get_args
 
 from archspec.errors import UsageError
 from archspec.exporters.units import many
+from archspec.exporters.weights.special import POOLING
 from archspec.ops.embedding import LearnedPositions
-from archspec.ops.head import ClassifierHead, LmHead
+from archspec.ops.head import ClassifierHead, LmHead, PoolerHead
 
 from .folder import ExportFolder
-from .generation import ContextError, Ids
+from .generation import ContextError
+from .ids import Given, Ids, Rows, rows_of
+from .pooling import Pooling, Way, pooling_of
 
-Rows = Literal["prompts", "source", "texts"]
 
-
-def demand_generation(folder: ExportFolder, source: Ids | None) -> None:
+def demand_generation(folder: ExportFolder, source: Given | None) -> None:
     """Raises UsageError where the model does not continue texts, or not with this source or without one."""
     name = folder.spec.name
     if not folder.generates:
         raise UsageError(f"{name} does not generate text", _instead(folder))
+    demand_source(folder, source)
+
+
+def demand_source(folder: ExportFolder, source: Given | None) -> None:
+    """Raises UsageError where the model reads a source and there is none, or the other way round."""
+    name = folder.spec.name
     if source is None and folder.form == "encoder_decoder":
-        raise UsageError(f"{name} is an encoder-decoder and reads a source", "give one: --source 1,2,3")
+        raise UsageError(f"{name} is an encoder-decoder and reads a source", "give one with --source")
     if source is not None and folder.form != "encoder_decoder":
         raise UsageError(f"{name} has no encoder to read a source", "leave the source out")
 
@@ -29,24 +36,40 @@ def demand_generation(folder: ExportFolder, source: Ids | None) -> None:
 def _instead(folder: ExportFolder) -> str:
     """What the model does, by its head."""
     head = folder.model.head
+    what = "labels texts" if isinstance(head, ClassifierHead) else "gives vectors"
+    if folder.form == "encoder_decoder":
+        return f"it {what}: `archspec run … --ids … --source …`, or in Python forward(ids, source=…)"
     if isinstance(head, ClassifierHead):
-        return "it labels texts: --classify or --ids; in Python, forward"
-    if isinstance(head, LmHead):
-        return "it predicts masked tokens: --fill or --ids; in Python, fill_mask or forward"
-    return "it gives vectors: --embed or --ids; in Python, embed or forward"
+        return "it labels texts: --classify"
+    return "it predicts masked tokens: --fill" if isinstance(head, LmHead) else "it gives vectors: --embed"
 
 
-def demand_rows(folder: ExportFolder, rows: Ids, what: Rows) -> None:
-    """Are these rows of tokens that the model can read? Raises UsageError, and ContextError for one that is too long."""
+def demand_pooling(folder: ExportFolder, way: Way | None) -> Pooling | None:
+    """How vectors are made where `way` is asked for, or a pooler makes them; None: as the folder's files say.
+
+    Raises UsageError where there is no such way, and for one that a pooler leaves no use for.
+    """
+    if way not in (None, *get_args(Way)):
+        raise UsageError(f"there is no pooling {way!r}", f"say {', '.join(get_args(Way))}")
+    if not isinstance(folder.model.head, PoolerHead):
+        return pooling_of(folder.path, way) if way else None
+    if way:
+        raise UsageError(f"a pooling {way} would do nothing: {folder.spec.name} has a pooler", "leave it out")
+    if (folder.path / POOLING).is_file():
+        raise UsageError(
+            f"{folder.spec.name} has a pooler, and {POOLING} has vectors made of its tokens without one",
+            "export the model again with --set head=none",
+        )
+    return Pooling()
+
+
+def demand_rows(folder: ExportFolder, given: Given, what: Rows) -> Ids:
+    """Rows of tokens that the model can read. Raises UsageError for others, and ContextError for one that is too long."""
+    rows = rows_of(given, what)
     context, vocabulary = folder.spec.context_length, folder.spec.vocab_size
     if not rows:
         raise UsageError(f"there are no {what}")
     for i, row in enumerate(rows):
-        if isinstance(row, str):
-            raise UsageError(
-                f"row {i} of the {what} is text, and token ids are wanted",
-                "runtime.text.encode(…), or runtime.write(…)",
-            )
         if not row:
             raise UsageError(f"row {i} of the {what} is empty", "give at least one token")
         wrong = [t for t in row if not 0 <= t < vocabulary]
@@ -57,6 +80,7 @@ def demand_rows(folder: ExportFolder, rows: Ids, what: Rows) -> None:
                 f"row {i} of the {what} has {len(row):,} tokens and the context holds {context:,}",
                 f"give at most {many(context, 'token')}{_longer(folder, len(row), what)}",
             )
+    return rows
 
 
 def _longer(folder: ExportFolder, tokens: int, what: Rows) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from archspec.compiler.compile import compile_spec
+from archspec.compiler.precision import Blocks, Precision
 from archspec.errors import ArchspecError
 from archspec.exporters.manifest import LAYOUT, MANIFEST, SEAL, SETTINGS, SPEC, file_hash, seal
 from archspec.language.model import Spec
@@ -36,6 +37,14 @@ class ExportFolder:
     @property
     def form(self) -> Form:
         return self.model.form
+
+    @property
+    def precision(self) -> Precision:
+        """What its weights are stored and computed in."""
+        compute, how = self.manifest["compute"], self.manifest["blocks"]
+        if how is None:
+            return Precision(compute)
+        return Precision(compute, Blocks(how["bits"], how["size"], how["symmetric"]), tuple(how["keep"]))
 
     @property
     def cached(self) -> bool:
@@ -108,6 +117,6 @@ def _manifest(path: Path) -> dict[str, Any]:
     if found.get(SEAL) != seal(found):
         raise FolderError(
             f"{path} was changed after the export: it says what the graphs are, and changing it changes nothing in them",
-            f"export the model again, with --set for what should be otherwise; {_YOURS}",
+            f"export the model again, with --set PATH=VALUE for what should be otherwise; {_YOURS}",
         )
     return found

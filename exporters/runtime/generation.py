@@ -13,9 +13,10 @@ from archspec.errors import ArchspecError
 from archspec.exporters.units import many
 
 from .decode import Decoding
+from .ids import Ids
 from .sampling import Sampling, sample
+from .search import Search
 
-Ids = Sequence[Sequence[int]]
 Ended = Literal["stop", "length"]
 
 #: A long prompt is read in pieces of so many tokens: scores of queries against keys would take memory with its square.
@@ -71,32 +72,39 @@ class Limits:
         return columns if self.context is None else min(columns, max(prompt, self.context))
 
 
+#: Tokens of its prompt that each row has still, and columns -> a state.
+Begin = Callable[[Sequence[int], int], Decoding]
+
+
 def generated(
-    begin: Callable[[int, int], Decoding], prompts: Ids, sampling: Sampling, limits: Limits, whole: bool
+    begin: Begin, prompts: Ids, sampling: Sampling, search: Search, limits: Limits, whole: bool
 ) -> Iterator[Step]:
     """Steps until every row has ended.
 
-    begin: gives the state of so many rows with room for so many columns.
+    begin: gives the state of rows, each with so many tokens of its prompt, with room for so many columns.
     whole: a prompt must be read in one piece.
     Raises ContextError where a row comes to the context's end before `most` tokens are made, unless it slides.
     """
-    texts = [list(prompt) for prompt in prompts]
+    texts, given = [list(prompt) for prompt in prompts], [len(prompt) for prompt in prompts]
     streams = sampling.streams(len(texts))
     ended: list[Ended | None] = [None] * len(texts)
-    state, logits = _read(begin, texts, limits, whole)
+    state, logits = _read(begin, texts, given, limits, whole)
     made = 0
     while True:
         running = [i for i, e in enumerate(ended) if e is None]
         # Rows that have ended are padding through and through: their logits have no meaning.
         chosen = sample(
-            logits if len(running) == len(ended) else logits[running], sampling, [streams[i] for i in running]
+            logits if len(running) == len(ended) else logits[running],
+            sampling,
+            [streams[i] for i in running],
+            search.never,
         )
         made += 1
         tokens: list[int | None] = [None] * len(ended)
         for i, token in zip(running, map(int, chosen), strict=True):
-            tokens[i] = token
+            ended[i] = limits.ended(token, len(texts[i]) + 1, made)
+            tokens[i] = token if ended[i] != "length" or search.last is None else search.last
             texts[i].append(token)
-            ended[i] = limits.ended(token, len(texts[i]), made)
         yield Step(tuple(tokens), tuple(ended))
         if limits.most is not None and made < limits.most and "length" in ended:
             raise ContextError(
@@ -106,8 +114,11 @@ def generated(
             return
         longest = max(len(t) for t, e in zip(texts, ended, strict=True) if e is None)
         if limits.context is not None and longest > limits.context:
+            before = texts
             texts = [_slid(t, limits.context) if e is None else t[-1:] for t, e in zip(texts, ended, strict=True)]
-            state, logits = _read(begin, texts, limits, whole)
+            # what was dropped was of the prompt first: a prefix mask lets see both ways what is left of it
+            given = [max(0, n - len(b) + len(t)) for n, b, t in zip(given, before, texts, strict=True)]
+            state, logits = _read(begin, texts, given, limits, whole)
             state.retire([i for i, e in enumerate(ended) if e])
             continue
         state.retire([i for i in running if ended[i]])
@@ -121,12 +132,12 @@ def _slid(text: list[int], context: int) -> list[int]:
 
 
 def _read(
-    begin: Callable[[int, int], Decoding], texts: Ids, limits: Limits, whole: bool
+    begin: Begin, texts: Ids, given: Sequence[int], limits: Limits, whole: bool
 ) -> tuple[Decoding, NDArray[np.floating[Any]]]:
     """A state that has read the texts, and the logits B V of their last tokens."""
     ids, mask = padded(texts, left=True)
     length = ids.shape[1]
-    state = begin(len(texts), limits.room(length))
+    state = begin(given, limits.room(length))
     piece = length if whole else PIECE
     for at in range(0, length, piece):
         logits = state.step(ids[:, at : at + piece], mask[:, at : at + piece])

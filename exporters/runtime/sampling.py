@@ -5,6 +5,7 @@ B rows of V logits in, B token ids out. Everything is exact and by rule, ties in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Any
@@ -105,8 +106,16 @@ def _nucleus(p: NDArray[np.float64], mass: float) -> NDArray[np.float64]:
     return kept
 
 
-def sample(logits: Logits, sampling: Sampling, streams: list[np.random.Generator]) -> NDArray[np.int64]:
-    """B V -> B: the next token of each row, from its own stream. Raises ArchspecError where logits have overflowed."""
+def sample(
+    logits: Logits, sampling: Sampling, streams: list[np.random.Generator], never: Sequence[int] = ()
+) -> NDArray[np.int64]:
+    """B V -> B: the next token of each row, from its own stream, and none of `never`.
+
+    Raises ArchspecError where logits have overflowed.
+    """
+    if never:
+        logits = logits.copy()
+        logits[:, list(never)] = -inf
     best: NDArray[np.int64] = logits.argmax(axis=-1).astype(np.int64)  # NaN counts as highest
     top = logits[np.arange(len(logits)), best]
     if not np.isfinite(top).all():

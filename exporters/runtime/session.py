@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,15 @@ from archspec.ops.model import Form
 from .cache import Value
 from .chat import Message
 from .decode import Decoding, host, run_bound
-from .demands import Rows, demand_generation, demand_rows
+from .demands import demand_generation, demand_pooling, demand_rows, demand_source
 from .device import Device, DeviceReport, open_session
 from .folder import ExportFolder, open_folder
-from .generation import Ids, Limits, Step, generated, padded
+from .generation import Limits, Step, generated, padded
+from .ids import Given, Ids, Rows, rows_of
+from .pooling import Floats32, Pooling, Way, pooling_of, unit
 from .replay import replayable
 from .sampling import Sampling, softmax
+from .search import Search, search_of
 from .text import Text, Written, end_ids, forced_ids, start_id
 
 Floats = NDArray[np.floating[Any]]
@@ -121,26 +124,44 @@ class Runtime:
         start = self.text.decoder_start_id if self.has_text else start_id(self.folder.path)
         return [] if start is None else [start, *forced_ids(self.folder.path)]
 
+    @cached_property
+    def _search(self) -> Search:
+        """How tokens are chosen, as the folder's generation_config.json says."""
+        return search_of(self.folder.path, self._ends)
+
+    @property
+    def unapplied(self) -> Mapping[str, Any]:
+        """Settings of generation_config.json that change which tokens are chosen and are not applied here: beams, penalties."""
+        return self._search.unapplied
+
+    @cached_property
+    def pooling(self) -> Pooling:
+        """How `embed` makes a vector: the mean of the tokens, of length 1, unless files of sentence-transformers say otherwise.
+
+        Raises UsageError where they say what is not done here.
+        """
+        return pooling_of(self.folder.path)
+
     # ---- generation
 
     def generate(
         self,
-        prompts: Ids | None = None,
+        prompts: Given | None = None,
         *,
         max_new_tokens: int | None = None,
         temperature: float = 0.0,
         top_k: int | None = None,
         top_p: float | None = None,
         seed: int | None = None,
-        stop: Collection[int] | None = None,
-        source: Ids | None = None,
+        stop: int | Collection[int] | None = None,
+        source: Given | None = None,
         decoder_start: int | None = None,
         slide: bool = False,
     ) -> Iterator[Step]:
         """Tokens after the prompts, step by step: each step is computed when it is asked for.
 
-        prompts: B rows of token ids, of any lengths. Beside an encoder they are what the answer begins with; left out, that
-            is `decoder_start`, or the tokenizer's own start token.
+        prompts: B rows of token ids, of any lengths: lists, an array or a tensor. Beside an encoder they are what the answer
+            begins with; left out, that is `decoder_start`, or the tokenizer's own start token.
         source: B rows for the encoder, which runs once.
         max_new_tokens: None goes on to the context's end.
         temperature, top_k, top_p, seed: as `Sampling` defines them; temperature 0 is greedy.
@@ -159,49 +180,58 @@ class Runtime:
             raise UsageError("a context that slides has no end", "say max_new_tokens")
         if max_new_tokens is not None and max_new_tokens < 1:
             raise UsageError(f"{max_new_tokens} new tokens are nothing to do", "max_new_tokens must be at least 1")
-        rows = self._prompts(prompts, source, decoder_start)
-        demand_rows(self.folder, rows, "prompts")
-        stop = self._ends if stop is None else stop
+        sources = None if source is None else demand_rows(self.folder, source, "source")
+        rows = demand_rows(self.folder, self._prompts(prompts, sources, decoder_start), "prompts")
+        stop = self._ends if stop is None else [stop] if isinstance(stop, int) else stop
         fixed: dict[str, Value] = {}
-        if source is not None:
-            fixed = self._encode(source, len(rows))
-        if "prefix_length" in self._inputs:  # a prefix model sees its prompt from both sides
-            fixed["prefix_length"] = host(np.array([len(r) for r in rows], np.int64))
+        if sources is not None:
+            fixed = self._encode(sources, len(rows))
+        prefixed = "prefix_length" in self._inputs
 
         limits = Limits(frozenset(stop), max_new_tokens, self.spec.context_length, slide)
         device, recorded = self.device.device, self._recorded
 
-        def begin(batch: int, room: int) -> Decoding:
-            return Decoding(self._main, device, batch, fixed, room, context=limits.context, recorded=recorded)
+        def begin(given: Sequence[int], room: int) -> Decoding:
+            # a prefix model sees its prompt from both sides
+            prefix = {"prefix_length": host(np.array(given, np.int64))} if prefixed else {}
+            return Decoding(
+                self._main, device, len(given), fixed | prefix, room, context=limits.context, recorded=recorded
+            )
 
-        whole = "prefix_length" in self._inputs or self.folder.model.grows
-        return generated(begin, rows, sampling, limits, whole)
+        return generated(begin, rows, sampling, self._search, limits, prefixed or self.folder.model.grows)
 
     def write(
         self,
         prompt: str | Sequence[Message],
         *,
-        sampling: Sampling | None = None,
         max_new_tokens: int | None = None,
+        temperature: float = 0.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        seed: int | None = None,
+        stop: int | Collection[int] | None = None,
+        decoder_start: int | None = None,
         slide: bool = False,
     ) -> Written:
         """Text after a prompt, or the answer in a conversation, in pieces as it is made; `finish` says in the end why it ended,
         and `pace` how many tokens were read and made, and how fast.
 
-        Beside an encoder the prompt is the source. Raises as `generate`, TextError without a tokenizer, and
-        ChatTemplateError for a conversation that the folder's template does not take.
+        Beside an encoder the prompt is the source. All else is as in `generate`. Raises as that does, TextError without a
+        tokenizer, and ChatTemplateError for a conversation that the folder's template does not take.
         """
-        text, how = self.text, sampling or Sampling()
+        text = self.text
         ids = [text.ids(prompt)]
         beside = self.form == "encoder_decoder"
         steps = self.generate(
             None if beside else ids,
             source=ids if beside else None,
             max_new_tokens=max_new_tokens,
-            temperature=how.temperature,
-            top_k=how.top_k,
-            top_p=how.top_p,
-            seed=how.seed,
+            temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
+            seed=seed,
+            stop=stop,
+            decoder_start=decoder_start,
             slide=slide,
         )
         return Written(text, steps, len(ids[0]))
@@ -218,7 +248,7 @@ class Runtime:
             prompt = len(self.begins) if self.form == "encoder_decoder" else len(self.text.ids(prompt))
         return None if context is None else context - prompt + 1  # the last token made is not read again
 
-    def _prompts(self, prompts: Ids | None, source: Ids | None, start: int | None) -> Ids:
+    def _prompts(self, prompts: Given | None, source: Ids | None, start: int | None) -> Given:
         if prompts is not None and start is not None:
             raise UsageError("a prompt and a start token both say what the answer begins with", "give one of them")
         if prompts is not None:
@@ -227,10 +257,7 @@ class Runtime:
             raise UsageError("there are no prompts to continue")
         begins = self.begins if start is None else [start]
         if not begins:
-            raise UsageError(
-                "nothing says which token the decoder starts from",
-                "--start or --ids; in Python, decoder_start or prompts",
-            )
+            raise UsageError("nothing says which token the decoder starts from", "--start or --ids says it")
         return [begins] * len(source)
 
     def _encode(self, source: Ids, rows: int) -> dict[str, Value]:
@@ -244,9 +271,6 @@ class Runtime:
 
     def _source(self, source: Ids, rows: int, what: Rows) -> dict[str, Value]:
         """The encoder's inputs, one row for each of the decoder's."""
-        if self.form != "encoder_decoder":
-            raise UsageError(f"{self.spec.name} has no encoder to read a source")
-        demand_rows(self.folder, source, "source")
         if len(source) != rows:
             raise UsageError(f"there are {len(source)} rows of source and {rows} {what}", "give one for each")
         ids, mask = padded(source)
@@ -255,41 +279,42 @@ class Runtime:
 
     # ---- whole texts
 
-    def forward(self, ids: Ids, *, token_types: Ids | None = None, source: Ids | None = None) -> Floats:
+    def forward(self, ids: Given, *, token_types: Given | None = None, source: Given | None = None) -> Floats:
         """What the head gives for whole texts: logits B T V, hidden states B T D, pooled B D or labels.
 
         Rows are padded on the right; what stands at padding has no meaning. Raises UsageError and ContextError as `generate`.
         """
-        demand_rows(self.folder, ids, "texts")
-        rows, mask = padded(ids)
+        texts = demand_rows(self.folder, ids, "texts")
+        rows, mask = padded(texts)
         inputs = {"input_ids": host(rows), "attention_mask": host(mask), "token_type_ids": host(np.zeros_like(rows))}
         inputs["prefix_length"] = host(np.zeros(len(rows), np.int64))  # causal throughout
+        demand_source(self.folder, source)
         if source is not None:
-            inputs |= self._source(source, len(rows), "texts")
-        elif self.form == "encoder_decoder":
-            raise UsageError(f"{self.spec.name} is an encoder-decoder and reads a source", "give one: --source 1,2,3")
+            inputs |= self._source(demand_rows(self.folder, source, "source"), len(rows), "texts")
         taken = {i.name for i in self._texts.get_inputs()}
         if token_types is not None:
             if "token_type_ids" not in taken:
                 raise UsageError(f"{self.spec.name} has no token types")
-            if list(map(len, token_types)) != list(map(len, ids)):
+            types = rows_of(token_types, "token types")
+            if list(map(len, types)) != list(map(len, texts)):
                 raise UsageError("the token types have other lengths than the texts", "give one type for each token")
-            inputs["token_type_ids"] = host(padded(token_types)[0])
+            inputs["token_type_ids"] = host(padded(types)[0])
         name = self._texts.get_outputs()[0].name
         values = run_bound(self._texts, {k: v for k, v in inputs.items() if k in taken}, {name: "cpu"})
         result: Floats = values[name].numpy()
         return result
 
-    def fill_mask(self, ids: Ids, mask_token_id: int, top: int = 5) -> list[Filled]:
+    def fill_mask(self, ids: Given, mask_token_id: int, top: int = 5) -> list[Filled]:
         """The likeliest tokens at every `mask_token_id` of the texts, row by row. An encoder with an lm head is needed."""
         if self.form != "encoder" or not isinstance(self.folder.model.head, LmHead):
             raise UsageError(f"{self.spec.name} does not fill masks", "an encoder with an lm head does")
-        places = [(r, c) for r, row in enumerate(ids) for c, i in enumerate(row) if i == mask_token_id]
+        texts = demand_rows(self.folder, ids, "texts")
+        places = [(r, c) for r, row in enumerate(texts) for c, i in enumerate(row) if i == mask_token_id]
         if not places:
             raise UsageError(f"no text holds the mask token {mask_token_id}")
         if not 1 <= top <= self.spec.vocab_size:
             raise UsageError(f"there are 1 to {self.spec.vocab_size} tokens to list, not {top}")
-        logits = self.forward(ids)[tuple(np.array(places).T)]  # masked places, V
+        logits = self.forward(texts)[tuple(np.array(places).T)]  # masked places, V
         chances = softmax(logits)
         best = np.argsort(-chances, axis=-1, kind="stable")[:, :top]
         return [
@@ -297,27 +322,18 @@ class Runtime:
             for (r, c), b, p in zip(places, best, chances, strict=True)
         ]
 
-    def embed(
-        self, ids: Ids, pooling: Literal["mean", "first", "last"] = "mean", normalize: bool = True
-    ) -> NDArray[np.float32]:
+    def embed(self, ids: Given, pooling: Way | None = None, normalize: bool | None = None) -> Floats32:
         """B texts -> B D: a vector each, from a model without a head or with a pooler.
 
         pooling: the mean over the text's tokens, its first, or its last; a pooler's vector is what it is. normalize: to
-        length 1, so that products are cosines.
+        length 1, so that products are cosines. What is not said is as `self.pooling` has it.
         """
         head = self.folder.model.head
         if self.form == "encoder_decoder" or not isinstance(head, NoHead | PoolerHead):
             raise UsageError(f"{self.spec.name} gives no vectors", "a model with `head: none` or a pooler does")
-        hidden = self.forward(ids).astype(np.float32)  # B T D; of a pooler B D
-        lengths = np.array([len(row) for row in ids])
-        if isinstance(head, PoolerHead):
-            vectors = hidden
-        elif pooling == "mean":
-            there = np.arange(hidden.shape[1]) < lengths[:, None]
-            vectors = (hidden * there[:, :, None]).sum(axis=1) / lengths[:, None]
-        else:
-            vectors = hidden[np.arange(len(ids)), 0 if pooling == "first" else lengths - 1]
-        if normalize:
-            vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
-        result: NDArray[np.float32] = vectors.astype(np.float32)
-        return result
+        how = demand_pooling(self.folder, pooling) or self.pooling
+        texts = demand_rows(self.folder, ids, "texts")
+        hidden = self.forward(texts).astype(np.float32)  # B T D; of a pooler B D
+        if not isinstance(head, PoolerHead):
+            hidden = how.pooled(hidden, np.array([len(row) for row in texts]))
+        return unit(hidden) if (how.unit if normalize is None else normalize) else hidden

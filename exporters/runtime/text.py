@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from tokenizers import Tokenizer
 
+from archspec.errors import UsageError
 from archspec.exporters.weights.special import (
     TextError,
     generation_config,
@@ -124,6 +125,8 @@ class Text:
 
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
         """Text -> ids. Special tokens written in the text are read as such; the tokenizer's own frame is added by option."""
+        if not isinstance(text, str):
+            raise UsageError(f"a text is wanted, and this is a {type(text).__name__}", "give one text at a time")
         ids: list[int] = self.tokenizer.encode(text, add_special_tokens=add_special_tokens).ids
         return ids
 
@@ -154,7 +157,15 @@ class Text:
 
     def ids(self, prompt: str | Sequence[Message]) -> list[int]:
         """A prompt or a conversation -> what a model reads. Raises ChatTemplateError as `encode_chat`."""
-        return self.encode(prompt) if isinstance(prompt, str) else self.encode_chat(prompt)
+        if isinstance(prompt, str):
+            return self.encode(prompt)
+        turns: Any = prompt
+        if not isinstance(turns, Sequence) or not all(isinstance(turn, Mapping) for turn in turns):
+            raise UsageError(
+                f"a prompt is a text or a conversation, and this is a {type(prompt).__name__}",
+                'a conversation is [{"role": "user", "content": "…"}]; token ids go to runtime.generate(…)',
+            )
+        return self.encode_chat(turns)
 
     def encode_chat(self, messages: Sequence[Message]) -> list[int]:
         """A conversation -> the ids of its template, ready for the assistant's answer."""

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from archspec.compiler.precision import TORCH, meant
+from archspec.diagnostics import either
 from archspec.errors import UsageError
 from archspec.ops.attention import Attention
 from archspec.ops.base import Op, walk
@@ -31,6 +33,7 @@ from .words import TorchRun
 if TYPE_CHECKING:
     from archspec.exporters.fresh import Init
 
+TorchDtype = torch.dtype
 DTYPES = {name: getattr(torch, name) for name in ("float32", "bfloat16", "float16", "float64")}
 
 
@@ -290,7 +293,8 @@ def build(
     """
     name = dtype or model.dtype
     if name not in DTYPES:
-        raise UsageError(f"unknown dtype {name!r}; one of {', '.join(DTYPES)}")
+        near = TORCH.get(meant(name) or "")
+        raise UsageError(f"There is no dtype {name!r}.", f"did you mean {near}?" if near else f"say {either(DTYPES)}")
     demand(model, DTYPES[name], device)
     with torch.device("meta"):
         module = Transformer(model).to(DTYPES[name])

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 #: Keys that no run of the model depends on: training, generation, caching, bookkeeping.
 COSMETIC = re.compile(
     r"""architectures|model_type|auto_map|transformers_version|_name_or_path|_commit_hash|_attn\w*|_experts\w*|attn_implementation
-    |dtype|torch_dtype|use_cache|cache_implementation|use_return_dict|return_dict|output_\w+|is_encoder_decoder|chunk_size_feed_forward
+    |dtype|torch_dtype|use_cache|cache_implementation|use_return_dict|return_dict|is_encoder_decoder|chunk_size_feed_forward
+    |output_(\w*attentions|hidden_states|router_logits|past|scores)
     |\w+_token_ids?|sep_token|bos|eos|pad_idx|tokenizer_class|prefix|task_specific_params|problem_type|id2label|label2id|_?num_labels
     |finetuning_task|\w*dropout\w*|\w*pdrop|\w*_drop|drop_path\w*|\w*layerdrop|initializer_\w+|init_\w+|\w+_init_std|gradient_checkpointing
     |max_length|min_length|num_beams|num_beam_groups|num_return_sequences|early_stopping|length_penalty|(encoder_)?no_repeat_ngram_size
@@ -96,6 +97,13 @@ class Ledger(Mapping[str, Any]):
             name = self._inside + key.split("|")[0]
             raise WeightsError(f"the config has {name}: {shown(value)}, where a whole number above zero is meant.")
         return value
+
+    def architecture(self, default: str) -> str:
+        """The first class that the config names, or the family's default."""
+        names = self.get("architectures") or [default]
+        if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+            raise WeightsError(f"the config has architectures: {shown(names)}, where names of classes are meant.")
+        return str(names[0])
 
     def known(self, **values: Any) -> None:
         """Options that this map does not carry: they must be absent, or at the value that changes nothing."""

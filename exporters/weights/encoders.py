@@ -76,7 +76,7 @@ def head(c: Ledger, lm: Block, masked: tuple[str, ...], texts: Block | None, tok
     A body alone has no head: whether it has a pooler, the config does not say.
     Raises `WeightsError` for any other head.
     """
-    name, tied = (c.get("architectures") or ["ForMaskedLM"])[0], c.get("tie_word_embeddings", True)
+    name, tied = c.architecture("ForMaskedLM"), c.get("tie_word_embeddings", True)
     if name.endswith(masked):
         return {"tied": tied, "bias": True, **lm}
     if name.endswith("Model") and not name.endswith("HeadModel"):

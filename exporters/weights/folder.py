@@ -10,7 +10,8 @@ from typing import Literal, Protocol
 
 from archspec.compiler.show import show
 from archspec.errors import UsageError, WeightsError
-from archspec.exporters.files import refusals
+from archspec.exporters.files import files_in, refusals
+from archspec.exporters.fresh import untrained
 from archspec.exporters.torch.module import Transformer, build
 from archspec.exporters.torch.room import demand
 from archspec.language.model import Spec
@@ -67,7 +68,7 @@ def write_folder(
         lines, family = report.lines(), report.family
     else:
         dtype = dtype or arch.spec.dtype
-        module, lines = build(arch.model, arch.spec.init, dtype=dtype, seed=seed), [f"fresh weights, seed {seed}"]
+        module, lines = build(arch.model, arch.spec.init, dtype=dtype, seed=seed), [untrained(seed)]
     spec = arch.spec.model_copy(update={"dtype": dtype})
     with refusals(output), _whole(output):
         if layout == "hf":
@@ -131,8 +132,8 @@ def _refuse(output: Path, overwrite: bool) -> None:
         return
     if not output.is_dir():
         raise UsageError(f"{output} is a file; a build is a folder.", "choose another place")
-    there = {p.name for p in output.iterdir()}
-    if foreign := sorted(there - {SPEC, CONFIG, WEIGHTS, *FILES}):
+    there = files_in(output)
+    if foreign := sorted({*there} - {SPEC, CONFIG, WEIGHTS, *FILES}):
         raise UsageError(f"{output} holds files that no build wrote: {', '.join(foreign[:5])}.", "choose another place")
     if there and not overwrite:
         raise UsageError(f"{output} holds an earlier build.", "say --force to replace it, or choose another place")

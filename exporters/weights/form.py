@@ -47,7 +47,9 @@ def form_of(model: Model, context_length: int | None, prefer: str | None) -> tup
         return form, config
     # the one that says the model but for the fewest figures; what another cannot say at all helps nobody
     nearest = sorted((r for r in reasons if r.startswith(model.name)), key=lambda reason: reason.count("\n"))[:1]
-    raise WeightsError("\n".join([_unwritten(model, prefer), *nearest]))
+    raise WeightsError(
+        "\n".join([_unwritten(model, prefer), *(["The nearest that can be:", *nearest] if nearest else [])])
+    )
 
 
 def _unwritten(model: Model, family: str | None) -> str:
@@ -57,5 +59,5 @@ def _unwritten(model: Model, family: str | None) -> str:
     alike = [f for f in readers if called.startswith(f.name.replace("_", "")) and not plan(f, model).nameless]
     found = [f.name for f in readers if f.name == family] or sorted((f.name for f in alike), key=len)
     if found:
-        return f"{found[-1]} checkpoints can be read and not written (docs/families.md, last column). The nearest that can:"
-    return "No family whose checkpoints can be written has this form (docs/families.md, last column)."
+        return f"{found[-1]} checkpoints can be read and not written (docs/families.md, last column)."
+    return "no family whose checkpoints can be written has this form (docs/families.md, last column)."

@@ -30,7 +30,7 @@ class Gguf:
             raise WeightsError(f"{path} cannot be read as GGUF: {error}", remedy) from None
         self.metadata: Mapping[str, Any] = _Fields(self._reader)
         if self.metadata.get("split.count", 1) > 1:
-            raise WeightsError(f"{path.name} is one part of several.", "join the parts: llama-gguf-split --merge")
+            raise WeightsError(f"{path.name} is one part of several.", "join the parts: `llama-gguf-split --merge`")
         self._tensors = {t.name: t for t in self._reader.tensors}
         # GGUF counts dimensions from the innermost
         self.shapes: dict[str, Shape] = {n: tuple(int(d) for d in t.shape[::-1]) for n, t in self._tensors.items()}

@@ -13,7 +13,7 @@ from archspec.errors import WeightsError
 from archspec.ops.rotary import yarn_temperature
 
 from .blocks import HEADS, LENGTH, channels
-from .config import Ledger
+from .config import Ledger, shown
 from .entries import Block
 
 
@@ -23,24 +23,28 @@ def rope(
     *,
     theta: float = 10000.0,
     interleaved: bool = False,
-    partial: float = 1.0,
+    partial: float | None = None,
     head_dim: int | None = None,
     default: Mapping[str, Any] | None = None,
 ) -> Block:
     """The rotary position, from rope_parameters (of this layer type, where they are by type) or the older keys.
 
-    theta, partial: the family's defaults; default: its rope_parameters, where the config has none. head_dim: where the config
-    does not say it under its usual names.
+    theta, partial: the family's defaults, None where its class turns whole heads; default: its rope_parameters, where the config
+    has none. head_dim: where the config does not say it under its usual names.
+    Raises `WeightsError` for a part of a head where a class turns all of it: some programs then heed the config, some do not.
     """
     p = rope_parameters(c, layer_type, default)
     wide = head_dim or channels(c)
-    share, base = c.get("partial_rotary_factor|rotary_pct", partial), c.get("rope_theta|rotary_emb_base", theta)
-    share = p.get("partial_rotary_factor") or share  # said twice, the inner one counts
+    share, base = c.get("partial_rotary_factor|rotary_pct", partial or 1.0), c.get("rope_theta|rotary_emb_base", theta)
+    share = p.get("partial_rotary_factor", share)  # said twice, the inner one counts
     scaling = rope_scaling(c, p, share)
-    dim = wide if scaling and scaling["kind"] == "proportional" else int(wide * share)
+    proportional = scaling is not None and scaling["kind"] == "proportional"
+    if partial is None and share != 1 and not proportional:
+        raise WeightsError(f"the config has partial_rotary_factor: {shown(share)}, where this family turns whole heads.")
+    dim = wide if proportional else int(wide * share)
     return {
         "kind": "rope",
-        "theta": float(p.get("rope_theta") or base),
+        "theta": float(p.get("rope_theta", base)),
         "dim": dim if dim != wide else None,
         "pairing": "interleaved" if interleaved else "half",
         "scaling": scaling,
@@ -171,10 +175,13 @@ def latent(
     c.ignore("qk_head_dim", "head_dim", "num_key_value_heads")
     p = rope_parameters(c, default=default)
     whole = turning if p.get("partial_rotary_factor", 1.0) == 1.0 else nope + turning
-    position = rope(c, interleaved=interleaved, head_dim=whole, default=default)
+    position = rope(c, interleaved=interleaved, partial=1.0, head_dim=whole, default=default)
     scaling, all_dim = position["scaling"], p.get("mscale_all_dim")
-    if position["dim"] == turning:
-        position["dim"] = None
+    if position["dim"] not in (None, turning):
+        raise WeightsError(
+            f"the config turns {position['dim']} channels of a head by partial_rotary_factor, and {turning} by qk_rope_head_dim."
+        )
+    position["dim"] = None
     scale = None
     if scaling and all_dim:
         if scaling.get("mscale_on") == "none":

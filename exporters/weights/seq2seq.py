@@ -69,7 +69,7 @@ def encoder_decoder(
 
 def _class(c: Ledger) -> str:
     """What the config's class has: the `head` of a language model, the `body` without one, the `encoder` alone."""
-    name = (c.get("architectures") or ["ForConditionalGeneration"])[0]
+    name = c.architecture("ForConditionalGeneration")
     if name.endswith("EncoderModel"):
         c.ignore("is_encoder_decoder", "is_decoder")  # whatever they say, such a class has the one stack
         return "encoder"

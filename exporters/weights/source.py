@@ -28,6 +28,7 @@ TYPES: dict[str, type[np.generic]] = {
     "F64": np.float64, "F8_E5M2": ml_dtypes.float8_e5m2, "F8_E4M3": ml_dtypes.float8_e4m3fn,
 }  # fmt: skip
 PICKLES = (".bin", ".pt", ".pth", ".ckpt")
+_UNPICKLE = "save the model with safe_serialization, then give the .safetensors file"
 
 
 class Checkpoint(Protocol):
@@ -71,7 +72,7 @@ class Safetensors:
         for file in files:
             for name, entry, start in _header(file):
                 if name in self._at:
-                    raise WeightsError(f"{path}: {name} stands in more than one file.")
+                    raise WeightsError(f"{path}: {name} is there more than once.")
                 self._at[name], self.shapes[name] = (file, start), tuple(entry["shape"])
                 self.dtypes[name] = entry["dtype"]
 
@@ -119,17 +120,18 @@ def open_weights(path: str | Path) -> Checkpoint:
         return Safetensors(path, [path], _config(path.parent))
     if path.name == INDEX:
         return Safetensors(path.parent, _shards(path), _config(path.parent))
-    remedy = "save the model with safe_serialization, then give the .safetensors file"
     if path.suffix in PICKLES:
-        raise UsageError(f"{path.name} is a pickle, which may run any code when it is read.", remedy)
+        raise UsageError(f"{path.name} is a pickle, which may run any code when it is read.", _UNPICKLE)
     raise UsageError(f"{path.name} is not a weights file.", "weights are .safetensors or .gguf")
 
 
 def _open_folder(folder: Path) -> Checkpoint:
+    whole = folder / "model.safetensors"
     if (folder / INDEX).exists():
+        if whole.exists():  # which of them is older, only their owner knows
+            raise UsageError(f"{folder} holds both {whole.name} and {INDEX}.", "name the one to read")
         return Safetensors(folder, _shards(folder / INDEX), _config(folder))
     found = sorted(folder.glob("*.safetensors"))
-    whole = folder / "model.safetensors"
     if whole in found or len(found) == 1:
         return Safetensors(folder, [whole if whole in found else found[0]], _config(folder))
     ggufs = sorted(folder.glob("*.gguf"))
@@ -137,6 +139,8 @@ def _open_folder(folder: Path) -> Checkpoint:
         return open_weights(ggufs[0])
     if several := found or ggufs:
         raise UsageError(f"{folder} holds {len(several)} weights files and no {INDEX}.", "name the file to read")
+    if pickles := sorted(f.name for f in folder.iterdir() if f.suffix in PICKLES):
+        raise UsageError(f"{folder} holds pickles alone, which may run any code: {', '.join(pickles[:3])}.", _UNPICKLE)
     raise UsageError(f"{folder} holds no weights.", "model.safetensors, sharded safetensors or a .gguf file")
 
 
@@ -154,14 +158,19 @@ def _header(file: Path) -> Iterator[tuple[str, dict[str, Any], int]]:
         header = json.loads(content.read(size))
     header.pop("__metadata__", None)
     for name, entry in header.items():
-        yield name, entry, 8 + size + entry["data_offsets"][0]
+        yield _today(name), entry, 8 + size + entry["data_offsets"][0]
+
+
+def _today(name: str) -> str:
+    """A name as it is now: the first BERTs still have TensorFlow's for the parameters of a norm."""
+    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
 
 
 def _shards(index: Path) -> list[Path]:
     weight_map = read_json(index).get("weight_map")
-    if not isinstance(weight_map, dict):
-        raise WeightsError(f"{index} has no weight_map.")
-    files = [index.parent / str(name) for name in sorted(set(weight_map.values()))]
+    if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
+        raise WeightsError(f"{index} has no weight_map of tensors to files.")
+    files = [index.parent / name for name in sorted(set(weight_map.values()))]
     if missing := [f.name for f in files if not f.is_file()]:
         raise WeightsError(f"{index.parent} lacks {len(missing)} of {len(files)} shards: {', '.join(missing)}")
     return files

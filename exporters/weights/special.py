@@ -12,6 +12,8 @@ from archspec.errors import ArchspecError
 
 #: Ids of tokens that a config names.
 SPECIAL = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+#: Files of sentence-transformers: what a text goes through, and how its tokens' vectors become one.
+MODULES, POOLING = "modules.json", "1_Pooling/config.json"
 
 
 class TextError(ArchspecError):

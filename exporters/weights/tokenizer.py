@@ -12,13 +12,18 @@ from archspec.errors import WeightsError
 from archspec.exporters.files import write_text
 
 from .source import Checkpoint
-from .special import special_ids
+from .special import MODULES, POOLING, special_ids
 
 GENERATION = "generation_config.json"
-#: What belongs to a tokenizer in a checkpoint's folder.
+#: What says in a checkpoint's folder how texts become tokens, and what is made of them: answers, vectors.
 FILES = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
-    "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model", GENERATION,
+    "vocab.json", "merges.txt", "vocab.txt", "tokenizer.model", GENERATION, MODULES, POOLING,
+)  # fmt: skip
+#: How older configs say, beside the model, which tokens an answer is made of.
+CHOICE = (
+    "forced_bos_token_id", "forced_eos_token_id", "bad_words_ids", "suppress_tokens", "begin_suppress_tokens", "num_beams",
+    "min_length", "no_repeat_ngram_size", "encoder_no_repeat_ngram_size", "repetition_penalty", "length_penalty",
 )  # fmt: skip
 
 Json = dict[str, Any]
@@ -73,11 +78,12 @@ def bring_tokenizer(source: Checkpoint, folder: Path) -> list[str]:
     beside = source.path if source.path.is_dir() else source.path.parent
     names = [name for name in FILES if (beside / name).is_file()]
     for name in names if beside.resolve() != folder.resolve() else []:
+        (folder / name).parent.mkdir(exist_ok=True)
         shutil.copyfile(beside / name, folder / name)
-    said = special_ids(source.metadata, "forced_bos_token_id")
-    if GENERATION in names or "decoder_start_token_id" not in said:
+    said = special_ids(source.metadata, *CHOICE)
+    if GENERATION in names or not said.keys() & {"decoder_start_token_id", *CHOICE}:
         return names
-    write_text(folder / GENERATION, json.dumps(said, indent=1) + "\n")  # how an answer begins, as older configs say it
+    write_text(folder / GENERATION, json.dumps(said, indent=1) + "\n")  # how an answer is made, as older configs say it
     return [*names, GENERATION]
 
 

@@ -56,7 +56,7 @@ def _read(c: Ledger, attention: Block, position: Block, buckets: int = -1) -> Wr
 def _distances(c: Ledger, buckets: int) -> Block:
     """Terms and rows: a bucket for each distance, or so many buckets."""
     terms, far = _words(c.get("pos_att_type", None)), c.get("max_relative_positions", -1)
-    if not terms or not set(terms) <= {"c2p", "p2c"}:
+    if sorted(terms) not in (["c2p"], ["p2c"], ["c2p", "p2c"]):
         raise WeightsError(f"the config has pos_att_type: {shown(terms)}, where c2p, p2c or both are meant.")
     far = far if far >= 1 else c.whole(LENGTH)
     rows = {"buckets": buckets, "max_distance": far} if buckets > 0 else {"buckets": far}

@@ -14,7 +14,7 @@ def read(c: Ledger) -> Written:
     """GPTNeoXJapaneseConfig."""
     c.ignore("is_decoder")
     heads, width, last = c.whole(HEADS), c.whole(WIDTH), c.whole(DEPTH) - 1
-    position = rope(c, head_dim=width // heads)
+    position = rope(c, partial=1.0, head_dim=width // heads)
     ffn = {
         "kind": "mlp",
         "width": int(width * c.get("intermediate_multiple_size", 4)),

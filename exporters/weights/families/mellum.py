@@ -24,7 +24,7 @@ def read(c: Ledger) -> Written:
             **grouped(c, kv_heads=4, head_dim=128),
             "bias": c.get("attention_bias", False),
             "qk_norm": {"over": "head"},
-            "position": rope(c, types[i], head_dim=c.whole("head_dim", 128), default=_ROPE),
+            "position": rope(c, types[i], partial=1.0, head_dim=c.whole("head_dim", 128), default=_ROPE),
             "window": window if types[i] == "sliding_attention" else None,
         }
         ffn = moe(c, gated(c, "moe_intermediate_size"), router) if sparse[i] else gated(c)

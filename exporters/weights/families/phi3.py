@@ -17,7 +17,7 @@ from ..write import grouped as heads
 def read(c: Ledger) -> Written:
     """Phi3Config. The context before scaling is said outside the scaling, and 4096 where it is not."""
     c.known(attention_bias=False, mlp_bias=False, lm_head_bias=False, full_attn_mod=1, interpolate_factor=1)
-    position = rope(c)
+    position = rope(c, partial=1.0)
     original = c.get("original_max_position_embeddings", 4096)
     if "original_context" in (position["scaling"] or ()):
         position["scaling"] |= {"original_context": original}

@@ -16,7 +16,7 @@ def read(c: Ledger) -> Written:
         "attention": {
             **grouped(c, kv_heads=8, head_dim=128),
             "bias": biases(qkv=c.get("attention_bias", False)),
-            "position": rope(c, theta=1e6, head_dim=c.whole("head_dim", 128)),
+            "position": rope(c, theta=1e6, partial=1.0, head_dim=c.whole("head_dim", 128)),
         },
         "ffn": dense_or_sparse(c, True, router),
     }

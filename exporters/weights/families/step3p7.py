@@ -63,7 +63,7 @@ def read(c: Ledger) -> Written:
 
     def block(i: int) -> Block:
         slides = types[i] == "sliding_attention"
-        position = rope(c, types[i], head_dim=head_dim)
+        position = rope(c, types[i], partial=1.0, head_dim=head_dim)
         attention = {"heads": heads[i], **own, "position": position, "window": window if slides else None}
         return {"attention": attention, "ffn": ffn(i)}
 

@@ -20,9 +20,8 @@ from ..write import activation_name, config, eps, layers
 
 
 def read(c: Ledger) -> Written:
-    """T5Config. Published ones say by `tie_word_embeddings: false` that the head is its own, and is not scaled."""
-    scaled = c.get("scale_decoder_outputs", c.get("tie_word_embeddings", True))
-    return _read(c, "relu", scaled)
+    """T5Config."""
+    return _read(c, "relu", _scaled(c))
 
 
 def read_mt5(c: Ledger) -> Written:
@@ -32,13 +31,17 @@ def read_mt5(c: Ledger) -> Written:
 
 def read_umt5(c: Ledger) -> Written:
     """UMT5Config: as T5's, with a table of distances in each layer."""
-    scaled = c.get("scale_decoder_outputs", c.get("tie_word_embeddings", True))
-    return _read(c, "gated-gelu", scaled, table="per_layer")
+    return _read(c, "gated-gelu", _scaled(c), table="per_layer")
+
+
+def _scaled(c: Ledger) -> bool:
+    """Published configs say by `tie_word_embeddings: false` that the head is its own, and is not scaled."""
+    return bool(c.stated("scale_decoder_outputs", c.get("tie_word_embeddings", True) is not False))
 
 
 def _read(c: Ledger, ffn: str, scaled: bool, table: str = "per_stack") -> Written:
     """`ffn` is the family's default of feed_forward_proj."""
-    c.ignore("is_gated_act", "dense_act_fn", "scalable_attention")  # feed_forward_proj again; no class reads the last
+    c.ignore("scalable_attention")  # no class reads it
     heads, wide, rate = c.whole(HEADS, 8), c.whole("d_kv|head_dim", 64), c.get("dropout_rate", 0.1)
     buckets = {
         "kind": "relative_buckets",
@@ -68,13 +71,15 @@ def _read(c: Ledger, ffn: str, scaled: bool, table: str = "per_stack") -> Writte
 
 
 def _ffn(c: Ledger, default: str) -> Block:
+    """feed_forward_proj says it, unless the keys that a class makes of it are there too: they are saved, and read back."""
     said = c.get("feed_forward_proj", default)
     kind, _, act = said.rpartition("-")
     if kind not in ("", "gated"):
         raise WeightsError(f"the config has feed_forward_proj: {shown(said)}, where relu or gated-gelu is meant.")
     if said == "gated-gelu":
         act = "gelu_new"  # the approximation, which this name means here
-    return {"kind": "gated" if kind else "mlp", "width": c.whole("d_ff"), "activation": activation(act)}
+    act, gated = c.get("dense_act_fn", act), c.get("is_gated_act", kind == "gated")
+    return {"kind": "gated" if gated else "mlp", "width": c.whole("d_ff"), "activation": activation(act)}
 
 
 def _tied(c: Ledger) -> bool:
