@@ -187,6 +187,7 @@ def test_a_norm_after_the_rotation_sees_what_lengthens_it(example):
         ("{kind: disentangled, buckets: 8, max_distance: 6}", []),
         ("{kind: disentangled, buckets: 1}", []),
         ("{kind: disentangled, buckets: 8, terms: []}", ["A104"]),
+        ("{kind: disentangled, buckets: 8, terms: [c2p, c2p]}", ["A108"]),
         ("alibi", []),
     ],
 )

@@ -288,6 +288,17 @@ def test_run_gives_what_the_head_gives(tmp_path: Path) -> None:
     assert (len(chances), round(sum(chances), 5)) == (3, 1.0)
 
 
+def test_a_single_label_is_a_score(tmp_path: Path) -> None:
+    """As of a reranker: the number itself, and no share of one. In fewer bits its divergence is that of a yes from a no."""
+    spec = TINY.replace("{tied: true}", "{kind: classifier, labels: 1, pool: last, transform: {activation: tanh}}")
+    (tmp_path / "c.yaml").write_text(spec)
+    assert run("export", "c.yaml", "-o", "onnx", "--precision", "fp16", cwd=tmp_path).returncode == 0
+    told = run("run", "onnx", "--device", "cpu", "--ids", "1,2,3", cwd=tmp_path)
+    score = json.loads(run("run", "onnx", "--device", "cpu", "--ids", "1,2,3", "--json", cwd=tmp_path).stdout)["score"]
+    assert told.stdout == f"score {score:.4f}\n"
+    assert score != 1.0
+
+
 def test_run_refuses_what_it_cannot_do(tmp_path: Path) -> None:
     assert run("run", str(tmp_path)).returncode == 2
     done = run("run", str(tmp_path), "--ids", "1")

@@ -19,6 +19,7 @@ from archspec.errors import WeightsError
 CASES = {case.name: case for case in cases()}
 WHOLE = {"rope_type": "default", "rope_theta": 500.0}
 HALF = WHOLE | {"partial_rotary_factor": 0.5}
+YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 8.0, "original_max_position_embeddings": 64}
 
 
 class Changed(Parity):
@@ -50,7 +51,8 @@ class Changed(Parity):
         ("mt5", {"dense_act_fn": "gelu"}), ("umt5", {"feed_forward_proj": "gated-silu"}),
         ("modernbert", {"rope_parameters": {"full_attention": WHOLE, "sliding_attention": WHOLE}}),
         ("nomic_bert", {"rope_parameters": WHOLE | {"partial_rotary_factor": 1.0}}), ("deberta", {"pos_att_type": "P2C"}),
-        ("phi3", {"partial_rotary_factor": 0.5}),
+        ("deberta_v2", {"embedding_size": 12}), ("deberta_v2 (bare)", {"embedding_size": 36}),
+        ("phi3", {"partial_rotary_factor": 0.5}), ("gpt_oss", {"rope_parameters": YARN | {"truncate": None}}),
     ],
     ids=str,
 )  # fmt: skip
@@ -64,13 +66,20 @@ def test_what_is_read_is_read_as_transformers_does(name: str, values: dict[str, 
     ("name", "values", "told"),
     [
         ("deberta_v2", {"pos_att_type": ["p2c", "c2p", "c2p"]}, "pos_att_type"),
+        ("deberta (positions in the embedding too, types)", {"relative_attention": False}, "pos_att_type"),
+        ("deberta_v2", {"embedding_size": 12, "type_vocab_size": 2}, "embedding_size: 12"),
+        ("deepseek_v3", {"head_dim": 2}, "head_dim: 2"),
         ("nomic_bert", {"rope_parameters": HALF}, "partial_rotary_factor: 0.5"),
         ("nomic_bert", {"partial_rotary_factor": 0.5}, "partial_rotary_factor: 0.5"),
         ("modernbert", {"rope_parameters": {"full_attention": HALF, "sliding_attention": WHOLE}}, "partial_rotary_factor: 0.5"),
         ("llama", {"partial_rotary_factor": 0.5}, "partial_rotary_factor: 0.5"),
+        ("gpt_oss", {"rope_parameters": YARN | {"original_max_position_embeddings": 64.5}}, "embeddings: 64.5, which is no whole"),
+        ("gemma3", {"attn_logit_softcapping": 0.5}, "attn_logit_softcapping: 0.5"),
     ],
     ids=str,
 )  # fmt: skip
-def test_what_programs_read_differently_is_refused(name: str, values: dict[str, Any], told: str, tmp_path: Path) -> None:
+def test_what_programs_read_differently_is_refused(
+    name: str, values: dict[str, Any], told: str, tmp_path: Path
+) -> None:
     with pytest.raises(WeightsError, match=told):
         _ = Changed(name, tmp_path, **values).loaded

@@ -306,6 +306,8 @@ def test_divergence_by_hand() -> None:
     kl = math.log(2) - math.log(3) / 2
     assert (two.divergence, two.worst) == (pytest.approx(kl / 2), pytest.approx(kl))
     assert (two.positions, two.agreement, two.clear, two.clear_agreement) == (2, 1.0, 1, 1.0)
+    score = measured(tiny("classifier", "head.labels=1"), "score", np.array([[0.0]]), np.array([[math.log(3)]]))
+    assert (score.divergence, score.difference) == (pytest.approx(kl), pytest.approx(math.log(3)))
     turned = measured(vectors, "one", np.array([[1.0, 0.0]]), np.array([[0.0, 3.0]]))
     assert (turned.divergence, turned.difference, turned.agreement) == (pytest.approx(1.0), 3.0, None)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from archspec.exporters.runtime.generation import Step
     from archspec.exporters.runtime.pace import Pace
     from archspec.exporters.runtime.pooling import Way
+    from archspec.exporters.runtime.sampling import Logits
     from archspec.exporters.runtime.session import Runtime
 
 #: New tokens where nobody says how many.
@@ -108,7 +109,6 @@ def read(
     runtime: Runtime, texts: list[list[int]], sources: list[list[int]] | None, pooling: Way | None, as_json: bool
 ) -> None:
     """What the head of a model that does not generate gives for each text."""
-    from archspec.exporters.runtime.sampling import softmax
     from archspec.ops.head import LmHead, NoHead, PoolerHead
 
     head = runtime.folder.model.head
@@ -122,10 +122,17 @@ def read(
     elif isinstance(head, NoHead):  # of all positions
         _show([{"vectors": row.tolist()} for row in rows], as_json)
     else:
-        chances = [softmax(row).tolist() for row in rows]
+        chances: list[Any] = [_labels(row) for row in rows]
         if as_json and isinstance(head, LmHead):  # a vocabulary at each position is nothing to read
             chances = [[_of_likeliest(place) for place in row] for row in chances]
         _show(chances, as_json)
+
+
+def _labels(logits: Logits) -> Any:
+    """Probabilities; where there is one label, as a reranker has it, the score that it is."""
+    from archspec.exporters.runtime.sampling import softmax
+
+    return {"score": logits[..., 0].tolist()} if logits.shape[-1] == 1 else softmax(logits).tolist()
 
 
 def _of_likeliest(place: list[float]) -> dict[str, Any]:
@@ -140,7 +147,10 @@ def _show(results: list[Any], as_json: bool) -> None:
         return
     blocks = []
     for result in results:
-        if isinstance(result, dict):
+        if isinstance(result, dict) and "score" in result:
+            scores = result["score"] if isinstance(result["score"], list) else [result["score"]]
+            blocks.append("\n".join(f"score {score:.4f}" for score in scores))
+        elif isinstance(result, dict):
             vectors = result["vectors"] if "vectors" in result else [result["vector"]]
             blocks.append("\n".join(map(_vector, vectors)))
         else:
@@ -179,12 +189,11 @@ def fill(runtime: Runtime, text: str, as_json: bool) -> None:
 
 
 def classify(runtime: Runtime, text: str, as_json: bool) -> None:
-    from archspec.exporters.runtime.sampling import softmax
     from archspec.ops.head import ClassifierHead
 
     if not isinstance(runtime.folder.model.head, ClassifierHead):
         raise UsageError(f"{runtime.spec.name} has no labels", "a model with a classifier head has")
-    _show(softmax(runtime.forward([runtime.text.encode(text)])).tolist(), as_json)
+    _show([_labels(row) for row in runtime.forward([runtime.text.encode(text)])], as_json)
 
 
 def embed(runtime: Runtime, texts: Sequence[str], pooling: Way | None, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from .base import Absent, Node, NonNegative, Number, Positive, PositiveFloat, tagged
 from .norms import MaybeNorm
@@ -146,6 +146,12 @@ class RelativeBuckets(Node):
     table: Literal["per_stack", "per_layer"] = Field("per_stack", description="one table for all layers, or one each")
 
 
+def _once(terms: tuple[str, ...]) -> tuple[str, ...]:
+    if len(set(terms)) < len(terms):
+        raise ValueError("each term is said once")
+    return terms
+
+
 class Disentangled(Node):
     """score = scale / sqrt(1 + terms) · (q·k + [c2p] q·r_k + [p2c] r_q·k), r a row for i - j    (DeBERTa, arXiv 2006.03654)
 
@@ -153,7 +159,7 @@ class Disentangled(Node):
     """
 
     kind: Literal["disentangled"] = "disentangled"
-    terms: tuple[Literal["c2p", "p2c"], ...] = Field(
+    terms: Annotated[tuple[Literal["c2p", "p2c"], ...], AfterValidator(_once)] = Field(
         ("c2p", "p2c"), min_length=1, description="content-to-position, position-to-content"
     )
     buckets: Positive = Field(description="rows of the table on either side")

@@ -77,8 +77,10 @@ def measured(model: Model, on: str, want: Array, got: Array) -> Measures:
 
 
 def _measured(model: Model, on: str, want: Array, got: Array) -> Measures:
-    apart = np.abs(got - want)
+    apart, std = np.abs(got - want), float(want.std())
     chosen = isinstance(model.head, LmHead | ClassifierHead)
+    if chosen and want.shape[-1] == 1:  # a score alone, as of a reranker: yes, beside a no of 0
+        want, got = (np.pad(x, ((0, 0), (0, 1))) for x in (want, got))
     each = _kullback_leibler(want, got) if chosen else _cosine_distance(want, got)
     agreement = clear_agreement = None
     clear = 0
@@ -89,7 +91,7 @@ def _measured(model: Model, on: str, want: Array, got: Array) -> Measures:
         agreement, clear = float(same.mean()), int(leads.sum())
         clear_agreement = float(same[leads].mean()) if clear else None
     return Measures(
-        on, len(want), float(apart.max()), float(want.std()), float(each.mean()), float(each.max()), agreement, clear,
+        on, len(want), float(apart.max()), std, float(each.mean()), float(each.max()), agreement, clear,
         clear_agreement,
     )  # fmt: skip
 

@@ -45,8 +45,9 @@ def form_of(model: Model, context_length: int | None, prefer: str | None) -> tup
             reasons.append(f"the {form.name} form has no place for {', '.join(nameless)}")
             continue
         return form, config
-    # the one that says the model but for the fewest figures; what another cannot say at all helps nobody
-    nearest = sorted((r for r in reasons if r.startswith(model.name)), key=lambda reason: reason.count("\n"))[:1]
+    # the one that is preferred, or says the model but for the fewest figures; what another cannot say at all helps nobody
+    said = [r for r in reasons if r.startswith(model.name)]
+    nearest = sorted(said, key=lambda r: (f"the {prefer} form" not in r, r.count("\n")))[:1]
     raise WeightsError(
         "\n".join([_unwritten(model, prefer), *(["The nearest that can be:", *nearest] if nearest else [])])
     )

@@ -40,7 +40,9 @@ def rope(
     scaling = rope_scaling(c, p, share)
     proportional = scaling is not None and scaling["kind"] == "proportional"
     if partial is None and share != 1 and not proportional:
-        raise WeightsError(f"the config has partial_rotary_factor: {shown(share)}, where this family turns whole heads.")
+        raise WeightsError(
+            f"the config has partial_rotary_factor: {shown(share)}, where this family turns whole heads."
+        )
     dim = wide if proportional else int(wide * share)
     return {
         "kind": "rope",
@@ -104,14 +106,14 @@ def _llama3(c: Ledger, p: Ledger, share: float) -> Block:
 
 def _yarn(c: Ledger, p: Ledger, share: float) -> Block:
     original = original_context(c, p)
-    factor = float(p.get("factor") or c.whole(LENGTH) / original)
+    factor = float(p["factor"] if "factor" in p else c.whole(LENGTH) / original)
     return {
         "kind": "yarn",
         "factor": factor,
         "original_context": original,
         "beta_fast": float(p.get("beta_fast") or 32),
         "beta_slow": float(p.get("beta_slow") or 1),
-        "truncate": p.get("truncate", c.part("rope_parameters").get("truncate", True)),
+        "truncate": bool(p.stated("truncate", c.part("rope_parameters").get("truncate", True))),
         **_magnitude(factor, _rotation(factor, p)),
     }
 
@@ -147,7 +149,10 @@ def _longrope(c: Ledger, p: Ledger, share: float) -> Block:
 def original_context(c: Ledger, p: Ledger) -> int:
     """The context length before scaling."""
     inside = p.get("original_max_position_embeddings")
-    return int(c.get("original_max_position_embeddings") or inside or c.whole(LENGTH))
+    said = c.get("original_max_position_embeddings") or inside or c.whole(LENGTH)
+    if said != int(said):
+        raise WeightsError(f"the config has original_max_position_embeddings: {shown(said)}, which is no whole number.")
+    return int(said)
 
 
 _SCALINGS: dict[str, Callable[[Ledger, Ledger, float], Block]] = {
@@ -172,7 +177,9 @@ def latent(
     say it.
     """
     nope, turning = c.whole("qk_nope_head_dim"), c.whole("qk_rope_head_dim")
-    c.ignore("qk_head_dim", "head_dim", "num_key_value_heads")
+    c.ignore("qk_head_dim", "num_key_value_heads")
+    if (wide := c.get("head_dim")) not in (None, turning, nope + turning, c.get("v_head_dim")):
+        raise WeightsError(f"the config has head_dim: {shown(wide)}, which is none of its heads' widths.")
     p = rope_parameters(c, default=default)
     whole = turning if p.get("partial_rotary_factor", 1.0) == 1.0 else nope + turning
     position = rope(c, interleaved=interleaved, partial=1.0, head_dim=whole, default=default)

@@ -73,12 +73,11 @@ def _class(c: Ledger) -> str:
     if name.endswith("EncoderModel"):
         c.ignore("is_encoder_decoder", "is_decoder")  # whatever they say, such a class has the one stack
         return "encoder"
+    headed = name.endswith(("ForConditionalGeneration", "MTModel", "LMHeadModel"))
+    if not headed and not re.fullmatch(r"\w+Model", name):
+        raise WeightsError(f"the config has architectures: {name}; this map has an encoder with its decoder, or alone.")
     c.known(is_encoder_decoder=True, is_decoder=False)
-    if name.endswith(("ForConditionalGeneration", "MTModel", "LMHeadModel")):
-        return "head"
-    if re.fullmatch(r"\w+Model", name):
-        return "body"
-    raise WeightsError(f"the config has architectures: {name}, whose head the language does not have.")
+    return "head" if headed else "body"
 
 
 # -------------------------------------------------------------------------------------------------------------- names

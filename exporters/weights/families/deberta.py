@@ -33,19 +33,25 @@ def read_v2(c: Ledger) -> Written:
 
 def _read(c: Ledger, attention: Block, position: Block, buckets: int = -1) -> Written:
     c.ignore("legacy", "pooler_hidden_size", "pooler_dropout")  # of heads
-    c.ignore("pos_att_type", "max_relative_positions", "position_buckets")  # where no attention is relative
+    c.ignore("max_relative_positions", "position_buckets")  # where no attention is relative
     width, narrow = c.whole(WIDTH), c.whole("embedding_size", c.whole(WIDTH))
     relative = _distances(c, buckets) | position if c.get("relative_attention", False) else None
+    terms = _words(c.get("pos_att_type", None))
+    if terms and relative is None:  # scores would be scaled as sums, and are none
+        raise WeightsError(f"the config has pos_att_type: {shown(terms)}, and no relative_attention.")
+    summed, types = c.get("position_biased_input", True), c.get("type_vocab_size", 0)
+    if narrow != width and (summed or types):
+        raise WeightsError(f"the config has embedding_size: {narrow}, of other tables than that of tokens too.")
     layer = bert_layer(c)
     layer["attention"] = {"heads": c.whole(HEADS), "position": relative, **attention}
     return encoder(
         c,
         norm=layernorm(c, 1e-7),
         embedding={
-            "position": "learned" if c.get("position_biased_input", True) else None,
-            "token_types": c.get("type_vocab_size", 0),
+            "position": "learned" if summed else None,
+            "token_types": types,
             "norm": "layernorm",
-            "projection": {"dim": narrow, "of": "tokens"} if narrow != width else None,
+            "projection": {"dim": narrow, "of": "tokens", "bias": False} if narrow != width else None,
         },
         layers=each(c, lambda i: layer),
         lm={"transform": {"activation": layer["ffn"]["activation"]}},

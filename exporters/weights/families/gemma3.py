@@ -26,16 +26,17 @@ def _position(c: Ledger, layer_type: str) -> Block:
 
 def read(c: Ledger) -> Written:
     """Gemma3TextConfig."""
-    c.known(use_bidirectional_attention=False)
+    c.known(
+        use_bidirectional_attention=False, attn_logit_softcapping=None
+    )  # a cap that its class stores, and does not apply
     window = c.stated("sliding_window", 4096)
     types = layer_types(c, every(c.get("sliding_window_pattern|_sliding_window_pattern", 6)))
-    softcap = c.stated("attn_logit_softcapping", None)
 
     def block(i: int) -> Block:
         own = attention(c, window if types[i] == "sliding_attention" else None)
         position = _position(c, types[i])
         return {
-            "attention": {**own, "softcap": softcap, "qk_norm": {"over": "head"}, "position": position},
+            "attention": {**own, "qk_norm": {"over": "head"}, "position": position},
             "ffn": gated(c, act="gelu_pytorch_tanh", key="hidden_activation"),
         }
 
