@@ -15,7 +15,7 @@ from archspec.compiler.lower import lower
 from archspec.compiler.resolve import resolve_text
 from archspec.exporters.rows import matrix_rows
 from archspec.exporters.torch.arrays import array_of, tensor_of
-from archspec.exporters.weights.families import FAMILIES
+from archspec.exporters.weights.families import all_families
 from archspec.exporters.weights.maps import Family, plan
 from archspec.exporters.weights.transforms import Array, written
 from archspec.ops.model import Model
@@ -77,7 +77,7 @@ def model(text: str) -> Model:
 
 
 def family(name: str) -> Family:
-    return next(f for f in FAMILIES if f.name == name)
+    return next(f for f in all_families() if f.name == name)
 
 
 def numbered(of: Model) -> dict[str, Tensor]:

@@ -17,7 +17,7 @@ from archspec.compiler.resolve import resolve_text
 from archspec.errors import WeightsError
 from archspec.exporters.torch.module import build
 from archspec.exporters.weights.agree import NO_FUNCTION, differences
-from archspec.exporters.weights.families import FAMILIES
+from archspec.exporters.weights.families import all_families
 from archspec.exporters.weights.families.gguf import _KEYS as KEYS
 from archspec.exporters.weights.imports import spec_of
 from archspec.exporters.weights.load import read_into
@@ -48,7 +48,7 @@ def _written(path: Path, kind: str, parity: Parity) -> Path:
         add = writer.add_uint32 if isinstance(value, int) else writer.add_float32
         add(f"{kind}.{key}", value)
     tensors = parity.ours.state_dict()
-    family = next(f for f in FAMILIES if f.name == f"{kind} (GGUF)")
+    family = next(f for f in all_families() if f.name == f"{kind} (GGUF)")
     for e in plan(family, parity.model).entries:
         arrays = written(e.chain, [tensors[p].numpy() for p in e.paths], e.op)
         for name, array in zip(e.theirs, arrays, strict=True):

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from archspec.errors import UsageError, WeightsError
 from archspec.exporters.torch.module import build
-from archspec.exporters.weights.families import FAMILIES
+from archspec.exporters.weights.families import all_families
 from archspec.exporters.weights.load import LoadReport, read_into
 from archspec.exporters.weights.save import save, save_hf
 from archspec.exporters.weights.source import open_weights
@@ -162,7 +162,7 @@ def test_a_config_of_an_unknown_family_is_an_error() -> None:
     message = refused(model(LLAMA), checkpoint(model(LLAMA), "llama"), {"model_type": "mamba"})
     assert "there is no name map for `mamba`" in message
     assert message.partition("known: ")[2].split(", ") == sorted(
-        {t for f in FAMILIES if f.format == "huggingface" for t in f.types}
+        {t for f in all_families() if f.format == "huggingface" for t in f.types}
     )
 
 

@@ -9,7 +9,7 @@ from checkpoints import FORMS, GPT2, Memory, checkpoint, family, model, numbered
 
 from archspec.exporters.torch.module import build
 from archspec.exporters.weights import maps
-from archspec.exporters.weights.families import FAMILIES
+from archspec.exporters.weights.families import all_families
 from archspec.exporters.weights.fit import choose
 from archspec.exporters.weights.load import read_into
 from archspec.exporters.weights.maps import kind_of, plan
@@ -91,7 +91,7 @@ def test_a_headless_checkpoint_has_no_prefix(name: str) -> None:
 def test_a_name_that_a_plan_knows_is_of_its_familys_kinds(name: str) -> None:
     """What is not of them need not be planned to be ruled out."""
     made = model(FORMS[name])
-    for each in (f for f in FAMILIES if f.format != "archspec"):
+    for each in (f for f in all_families() if f.format != "archspec"):
         for names in (None, ()):  # with the family's prefix and without
             assert {kind_of(n) for n in plan(each, made, names).names} <= each.kinds
 

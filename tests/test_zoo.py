@@ -14,7 +14,7 @@ from archspec.compiler.lower import lower
 from archspec.compiler.resolve import resolve_text
 from archspec.compiler.source import zoo_names
 from archspec.exporters.weights.agree import differences
-from archspec.exporters.weights.families import FAMILIES as READERS
+from archspec.exporters.weights.families import all_families
 from archspec.exporters.weights.imports import spec_of
 from archspec.language.model import Dropout
 
@@ -89,7 +89,7 @@ def test_a_spec_is_what_import_reads_in_its_config(name: str, tmp_path: Path) ->
 
 
 def test_everything_that_import_reads_is_held_to_its_config() -> None:
-    read = {kind for family in READERS if family.read for kind in family.types}
+    read = {kind for family in all_families() if family.read for kind in family.types}
     assert {name for name in PUBLISHED if config(name)["model_type"] in read} == set(MEANING)
 
 

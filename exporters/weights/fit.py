@@ -9,7 +9,7 @@ from archspec.ops.model import Model
 
 from .agree import disagreements
 from .compare import is_zero, same
-from .families import FAMILIES
+from .families import all_families
 from .faults import Faults
 from .maps import Entry, Plan, recognise
 from .source import REAL, Checkpoint
@@ -49,7 +49,7 @@ def fitted(model: Model, source: Checkpoint, context_length: int | None = None) 
 
 def choose(model: Model, source: Checkpoint) -> Plan:
     """The map for a checkpoint: by the names of its tensors, among those that its config allows where there is one."""
-    legal = [f for f in FAMILIES if f.format in source.formats]
+    legal = [f for f in all_families() if f.format in source.formats]
     kind = source.metadata.get("model_type") or source.metadata.get("general.architecture")
     named = [f for f in legal if kind in f.types or f.format == "archspec"] if kind else legal
     plans = recognise(named, model, source.shapes)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from archspec.errors import WeightsError
 from archspec.ops.model import Model
 
 from .agree import must_say
-from .families import FAMILIES
+from .families import all_families, families
 from .maps import Family, plan
 
 
 def family_named(origin: Mapping[str, Any]) -> str | None:
     """The family that a checkpoint's config or metadata says it is of."""
     kind = origin.get("model_type") or origin.get("general.architecture")
-    return next((f.name for f in FAMILIES if kind in f.types), None) if isinstance(kind, str) else None
+    return next((f.name for f in families() if kind in f.types), None) if isinstance(kind, str) else None
 
 
 def config_text(config: Mapping[str, Any], special: Mapping[str, Any], dtype: str) -> str:
@@ -32,7 +32,7 @@ def form_of(model: Model, context_length: int | None, prefer: str | None) -> tup
     Raises `WeightsError` where there is none, saying why.
     """
     reasons: list[str] = []
-    for form in sorted(FAMILIES, key=lambda f: f.name != prefer):
+    for form in _preferred(prefer):
         if form.write is None:
             continue
         try:
@@ -53,9 +53,16 @@ def form_of(model: Model, context_length: int | None, prefer: str | None) -> tup
     )
 
 
+def _preferred(name: str | None) -> Iterator[Family]:
+    """All families in order, the one of this name before all."""
+    first = [form for form in families() if form.name == name] if name else []
+    yield from first
+    yield from (form for form in families() if form not in first)
+
+
 def _unwritten(model: Model, family: str | None) -> str:
     """Why there is no writer: the family of the weights, or the one that the model is called after, is only read."""
-    readers = [f for f in FAMILIES if f.format == "huggingface" and f.read and not f.write]
+    readers = [f for f in all_families() if f.format == "huggingface" and f.read and not f.write]
     called = "".join(filter(str.isalnum, model.name.lower()))
     alike = [f for f in readers if called.startswith(f.name.replace("_", "")) and not plan(f, model).nameless]
     found = [f.name for f in readers if f.name == family] or sorted((f.name for f in alike), key=len)

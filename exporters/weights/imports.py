@@ -15,7 +15,7 @@ from archspec.diagnostics import listing, nearest
 from archspec.errors import ArchspecError, UsageError, WeightsError
 
 from .config import Ledger, shown
-from .families import FAMILIES
+from .families import all_families
 from .maps import Family, Format
 from .source import Checkpoint, open_weights, read_json
 from .unsaid import UNSAID
@@ -73,7 +73,7 @@ def spec_of(path: str | Path, allow_ignored: Collection[str] = ()) -> str:
 def family_of(values: Mapping[str, Any], form: Format, path: Path) -> Family:
     """The family that a config names."""
     kind = values.get("model_type") or values.get("general.architecture")
-    readable = [f for f in FAMILIES if f.format == form and f.read]
+    readable = [f for f in all_families() if f.format == form and f.read]
     for family in readable:
         if kind in family.types:
             return family

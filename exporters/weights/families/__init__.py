@@ -5,22 +5,27 @@ A module says `FAMILY = Family(...)`, or `FAMILIES = (...)` where a few share mo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
 from ..maps import Family
 
-#: Meant where a checkpoint or a model fits several.
+#: Modules of those that are meant where a checkpoint or a model fits several.
 _FIRST = ("archspec", "gpt2", "bert", "roberta", "llama")
 
 
-def _found() -> tuple[Family, ...]:
-    families: list[Family] = []
-    for module in sorted(m.name for m in iter_modules(__path__)):
-        tables = vars(import_module(f"{__name__}.{module}"))
-        families += tables.get("FAMILIES", (tables["FAMILY"],) if "FAMILY" in tables else ())
+def families() -> Iterator[Family]:
+    """All of them in order, each module imported in its turn: whoever finds what it looks for imports no more."""
     rank = {name: i for i, name in enumerate(_FIRST)}
-    return tuple(sorted(families, key=lambda family: rank.get(family.name, len(rank))))
+    names = sorted(module.name for module in iter_modules(__path__))
+    for name in sorted(names, key=lambda name: rank.get(name, len(rank))):
+        tables = vars(import_module(f"{__name__}.{name}"))
+        yield from tables.get("FAMILIES", (tables["FAMILY"],) if "FAMILY" in tables else ())
 
 
-FAMILIES = _found()
+@cache
+def all_families() -> tuple[Family, ...]:
+    """All of them, in order."""
+    return tuple(families())
