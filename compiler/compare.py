@@ -288,14 +288,10 @@ def compare(
     tokens = length or shorter
 
     def side(x: Compiled) -> Side:
-        source = (source_length or shorter) if x.model.form == "encoder_decoder" else None
-
-        def call(new: int, past: int) -> Counts:
-            return count(
-                x.model, context_length=x.spec.context_length, batch=batch, length=new, past=past, source_length=source,
-                precision=precision,
-            )  # fmt: skip
-
-        return Side(call(tokens, 0), None if x.model.form == "encoder" else call(1, tokens - 1))
+        prefill = count(
+            x.model, context_length=x.spec.context_length, batch=batch, length=tokens, precision=precision,
+            source_length=(source_length or shorter) if x.model.form == "encoder_decoder" else None,
+        )  # fmt: skip
+        return Side(prefill, None if x.model.form == "encoder" else prefill.at(length=1, past=tokens - 1))
 
     return Comparison(differences(a.spec, b.spec), side(a), side(b))

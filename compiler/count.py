@@ -108,6 +108,10 @@ class Counts(Record):
         step = (t.gradients, t.optimizer, t.activations, t.checkpointed, whole, least)
         return found | dict(zip(TRAINED, step, strict=True))
 
+    def at(self, **lengths: int) -> Counts:
+        """The same model at other `Lengths`, which it must have; without training, whose memory hangs on them."""
+        return self.replaced(lengths=self.lengths.replaced(**lengths), training=None)
+
     def fits(self, size: int | str) -> Fit:
         """Does it fit into so many bytes, and how much would? size: bytes, or as `24GiB`. Raises UsageError for what is no size."""
         return Fit(bytes_of(size) if isinstance(size, str) else size, self)

@@ -43,14 +43,12 @@ class Fit(Record):
     @property
     def tokens(self) -> int | None:
         """The most tokens, past and new, that each sequence of the batch may have, at most the model's own. None: without end."""
-        counts, n = self.counts, self.counts.lengths
-        return _most(lambda t: self._holds(counts.replaced(lengths=n.replaced(length=t, past=0))), counts.context)
+        return _most(lambda t: self._holds(self.counts.at(length=t, past=0)), self.counts.context)
 
     @property
     def batch(self) -> int | None:
         """The most sequences of the lengths that are counted. None: without end."""
-        counts, n = self.counts, self.counts.lengths
-        return _most(lambda b: self._holds(counts.replaced(lengths=n.replaced(batch=b))), None)
+        return _most(lambda b: self._holds(self.counts.at(batch=b)), None)
 
     def _holds(self, counts: Counts) -> bool:
         return counts.weight_bytes + counts.cache_bytes <= self.bytes

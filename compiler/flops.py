@@ -118,10 +118,14 @@ class Counter:
         u[kind] = u[kind] + Poly.product(x) * self.times
         return x
 
+    def used(self, *leaves: LeafRef | None) -> None:
+        """A word was given these, and reads all of each. Nothing here: it is for a reading that adds them up."""
+
     # ---- weights
 
     def linear(self, x: Shape, w: LeafRef) -> Shape:
         leaf = linear_of(w)
+        self.used(w)
         assert x[-1] == leaf.inp, (x, w)
         with self.booked(self.component or w.component):
             self.product(*x, leaf.out)
@@ -135,6 +139,7 @@ class Counter:
 
     def each_head(self, x: Shape, w: LeafRef, heads: int, inp: int, out: int) -> Shape:
         b, h, t, c = x
+        self.used(w)
         assert h in (1, heads), (x, w)
         assert c == inp, (x, w)
         with self.booked(self.component or w.component):
@@ -146,17 +151,20 @@ class Counter:
         return (*ids, w.leaf.width)
 
     def rms_norm(self, x: Shape, w: LeafRef | None, eps: float, shift: float) -> Shape:
+        self.used(w)
         return self.passed("norm", x)
 
     def layer_norm(
         self, x: Shape, w: LeafRef | None, b: LeafRef | None, eps: float, shift: float, outside: bool
     ) -> Shape:
+        self.used(w, b)
         return self.passed("norm", x)
 
     def l2_norm(self, x: Shape, eps: float) -> Shape:
         return self.passed("norm", x)
 
     def table(self, w: LeafRef) -> Shape:
+        self.used(w)
         assert isinstance(w.leaf, Table), w
         return 1, w.leaf.rows, w.leaf.width
 
@@ -194,12 +202,15 @@ class Counter:
         return self.passed("elementwise", x)
 
     def add_heads(self, x: Shape, w: LeafRef) -> Shape:
+        self.used(w)
         return self.passed("elementwise", x)
 
     def weigh(self, x: Shape, w: LeafRef, shift: float) -> Shape:
+        self.used(w)
         return self.passed("elementwise", x)
 
     def blend(self, x: Shape, f: Shape, w: LeafRef, temperature: float, floor: float) -> Shape:
+        self.used(w)
         assert x[-1] == f[-1], (x, f)
         return self.passed("elementwise", x)
 
@@ -218,6 +229,7 @@ class Counter:
         return x if kind == "identity" else self.passed("activation", x)
 
     def xielu(self, x: Shape, positive: LeafRef, negative: LeafRef) -> Shape:
+        self.used(positive, negative)
         return self.passed("activation", x)
 
     def dropout(self, x: Shape, p: float) -> Shape:
@@ -257,6 +269,7 @@ class Counter:
         sinks: LeafRef | None = None,
     ) -> Shape:
         b, h, t, c = q
+        self.used(sinks)
         assert c == k[3], (q, k)
         s = P + T if cache else k[2]
         assert added in (None, (b, h, t, s)), (q, k, added)
@@ -305,6 +318,7 @@ class Counter:
 
     def route(self, x: Shape, w: LeafRef, bias: LeafRef | None, routing: Routing) -> tuple[Shape, Shape]:
         b, t, e = self.linear(x, w)
+        self.used(bias)
         self.passed("activation" if routing.score == "sigmoid" else "softmax", (b, t, e))
         return (b, t, routing.k), (b, t, routing.k)
 

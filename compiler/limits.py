@@ -117,33 +117,29 @@ def limits(
 
     Raises UsageError for a context that the model does not have, and for a type that the device does not compute in.
     """
-    longest = count(model, context_length=context_length).context or DEFAULT_LENGTH
+    counts = count(model, context_length=context_length, batch=batch, length=1, precision=precision)
+    longest = counts.context or DEFAULT_LENGTH
     found = sorted(set(contexts) or {min(DEFAULT_LENGTH, longest), longest})
-    if found[-1] > longest and context_length:
+    if counts.context and found[-1] > counts.context:
         raise UsageError(f"{model.name} has a context of {longest:,} tokens, and {found[-1]:,} are asked for.")
     peak = device.peak(precision.compute)
     beside, generates = model.form == "encoder_decoder", isinstance(model.head, LmHead) and model.form != "encoder"
 
-    def counted(context: int, length: int, past: int) -> Counts:
-        return count(
-            model, context_length=context_length, batch=batch, length=length, past=past, precision=precision,
-            source_length=context if beside else None,
-        )  # fmt: skip
-
-    def call(context: int, counts: Counts, first: bool) -> Call:
+    def call(counts: Counts, tokens: int, first: bool) -> Call:
         flops, new = dict(counts.causal), counts.lengths.length
         if generates:  # logits of the last token alone
             flops["head"] = flops.get("head", 0) // new
         total, cache = sum(flops.values()), 0 if first else counts.cache_bytes
         read = bytes_read(model, counts.storage, batch * new, first=first) + cache
-        return Call(batch * (context if first else new), total, read, total / peak, read / device.bandwidth)
+        return Call(batch * tokens, total, read, total / peak, read / device.bandwidth)
 
     def limit(context: int) -> Limit:
-        prompt = counted(context, 1 if beside else context, 0)
-        step = counted(context, 1, 1 if beside else context - 1) if generates else None
+        here = counts.at(source=context) if beside else counts
+        prompt = here if beside else counts.at(length=context)
+        step = here.at(length=1, past=1 if beside else context - 1) if generates else None
         held = step or prompt
         return Limit(
-            context, call(context, prompt, True), call(context, step, False) if step else None,
+            context, call(prompt, context, True), call(step, 1, False) if step else None,
             held.weight_bytes, held.cache_bytes, device.memory,
         )  # fmt: skip
 

@@ -13,7 +13,6 @@ from typing import Any
 from archspec.ops.bind import Bound, LeafRef
 from archspec.ops.leaves import Linear
 from archspec.ops.model import Model
-from archspec.ops.words import Routing, Scores
 
 from .flops import B, Counter, M, Shape, T
 from .precision import Storage
@@ -51,7 +50,7 @@ class _Reader(Counter):
         yield
         self.heard = before
 
-    def reads(self, *leaves: LeafRef | None) -> None:
+    def used(self, *leaves: LeafRef | None) -> None:
         for w in leaves if self.heard else ():
             if w is None:
                 continue
@@ -62,69 +61,12 @@ class _Reader(Counter):
                 path = f"{w.path}{suffix}"
                 self.read += share * self.sizes[self.ties.get(path, path)]
 
-    def linear(self, x: Shape, w: LeafRef) -> Shape:
-        self.reads(w)
-        return super().linear(x, w)
-
-    def each_head(self, x: Shape, w: LeafRef, heads: int, inp: int, out: int) -> Shape:
-        self.reads(w)
-        return super().each_head(x, w, heads, inp, out)
-
-    def table(self, w: LeafRef) -> Shape:
-        self.reads(w)
-        return super().table(w)
-
-    def rms_norm(self, x: Shape, w: LeafRef | None, eps: float, shift: float) -> Shape:
-        self.reads(w)
-        return x
-
-    def layer_norm(
-        self, x: Shape, w: LeafRef | None, b: LeafRef | None, eps: float, shift: float, outside: bool
-    ) -> Shape:
-        self.reads(w, b)
-        return x
-
-    def add_heads(self, x: Shape, w: LeafRef) -> Shape:
-        self.reads(w)
-        return x
-
-    def weigh(self, x: Shape, w: LeafRef, shift: float) -> Shape:
-        self.reads(w)
-        return x
-
-    def blend(self, x: Shape, f: Shape, w: LeafRef, temperature: float, floor: float) -> Shape:
-        self.reads(w)
-        return x
-
-    def xielu(self, x: Shape, positive: LeafRef, negative: LeafRef) -> Shape:
-        self.reads(positive, negative)
-        return x
-
-    def attend(
-        self,
-        q: Shape,
-        k: Shape,
-        v: Shape,
-        scores: Scores,
-        cache: tuple[Any, Any] | None = None,
-        *,
-        added: Shape | None = None,
-        table: LeafRef | None = None,
-        sinks: LeafRef | None = None,
-    ) -> Shape:
-        self.reads(sinks)
-        return (*q[:3], v[3])
-
     def once(self, slots: Sequence[Any], make: Callable[[], Sequence[Shape]]) -> Sequence[Shape]:
         with self.silent(not self.first):
             return make()
 
     def stepping(self, most: int | None, step: Callable[[], Shape], whole: Callable[[], Shape]) -> Shape:
         return whole() if self.first else step()
-
-    def route(self, x: Shape, w: LeafRef, bias: LeafRef | None, routing: Routing) -> tuple[Shape, Shape]:
-        self.reads(bias)
-        return super().route(x, w, bias, routing)
 
     def experts(self, x: Shape, weights: Shape, chosen: Shape, on_input: bool, body: Callable[[Shape], Shape]) -> Shape:
         assert isinstance(chosen[-1], int)

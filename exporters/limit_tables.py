@@ -14,24 +14,26 @@ def tables(found: Limits) -> Sequence[Table]:
     """Speed at each context, and what of the memory is taken."""
     d = found.device
     sequences = many(found.batch, "sequence")
+    stepping = any(limit.step for limit in found.limits)
+    calls = [("prompt", "prompt"), *([("step", "token")] if stepping else [])]
     speed = Table(
         f"{found.name} in {found.precision} on {d.title}: at the most, {sequences}",
         (
             Column("context", "context", exact, True),
-            Column("prompt_seconds", "prompt", seconds, True),
-            Column("prompt_tokens_per_second", "tokens/s", rate, True),
-            Column("prompt_bound", "waits for"),
-            Column("step_seconds", "token", seconds, True),
-            Column("step_tokens_per_second", "tokens/s", rate, True),
-            Column("step_bound", "waits for"),
+            *(
+                column
+                for call, title in calls
+                for column in (
+                    Column(f"{call}_seconds", title, seconds, True),
+                    Column(f"{call}_tokens_per_second", "tokens/s", rate, True),
+                    Column(f"{call}_bound", "waits for"),
+                )
+            ),
         ),
     )
     for limit in found.limits:
-        calls = (limit.prompt, limit.step)
-        cells = ((c.seconds, c.tokens_per_second, c.bound) if c else (None,) * 3 for c in calls)
-        speed.rows.append([limit.context, *(cell for row in cells for cell in row)])
-    if not any(limit.step for limit in found.limits):
-        speed = _without(speed, 4)
+        made = [limit.prompt, *([limit.step] if limit.step else [])]
+        speed.rows.append([limit.context, *(cell for c in made for cell in (c.seconds, c.tokens_per_second, c.bound))])
     rates = f"{rate(d.bandwidth / 1e9)} GB/s from memory, {flops(found.peak)}/s"
     speed.notes.append(f"{rates}: a call takes no less time than its bytes and than its FLOPs do")
     cached = any(limit.cache for limit in found.limits)
@@ -48,13 +50,6 @@ def tables(found: Limits) -> Sequence[Table]:
         memory.rows.append([limit.context, limit.weights, *([limit.cache] if cached else []), limit.left])
     memory.notes.append("activations, and what a runtime takes for itself, are not in it")
     return [speed, memory]
-
-
-def _without(table: Table, first: int) -> Table:
-    """The table's columns before this one."""
-    narrow = Table(table.title, table.columns[:first])
-    narrow.rows = [row[:first] if row else None for row in table.rows]
-    return narrow
 
 
 def _left(n: int) -> str:

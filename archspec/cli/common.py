@@ -7,8 +7,9 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -79,7 +80,24 @@ def other_dtype(dtype: str) -> str | None:
 
 
 def precision_options(f: F) -> F:
-    """`--precision`, `--compute`, `--block`, `--asymmetric` and `--keep`: what `compiler/precision.py` is asked for."""
+    """`--precision`, `--compute`, `--block`, `--asymmetric` and `--keep`: what `compiler/precision.py` is asked for.
+
+    The command gets them as one mapping, `numbers`: the arguments that say it in `Arch.count`, `Arch.export` and their like.
+    """
+
+    @wraps(f)
+    def gathered(
+        *, precision: str, compute: str | None, block: int | None, asymmetric: bool, keep: tuple[str, ...], **rest: Any
+    ) -> Any:
+        numbers = {
+            "precision": precision,
+            "compute": compute,
+            "block": block,
+            "symmetric": not asymmetric,
+            "keep": keep,
+        }
+        return f(numbers=numbers, **rest)
+
     for option in (
         click.option(
             "--keep",
@@ -107,8 +125,8 @@ def precision_options(f: F) -> F:
             help="Of the weights; fp16 and bf16 are computed in too.",
         ),
     ):  # the last one stands first
-        f = option(f)
-    return f
+        gathered = option(gathered)
+    return cast("F", gathered)
 
 
 def fitted(text: str, indent: str = "", hanging: str = "  ") -> str:

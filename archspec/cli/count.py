@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,7 +11,6 @@ from archspec.errors import UsageError
 from .common import echo_tables, format_option, load, other_dtype, precision_options, say, spec_argument
 
 if TYPE_CHECKING:
-    from archspec.compiler.precision import Compute, Name
     from archspec.exporters.tables import Format
 
 Size = click.IntRange(min=1)
@@ -56,11 +55,7 @@ def command(
     length: int | None,
     past: int,
     source_length: int | None,
-    precision: Name,
-    compute: Compute | None,
-    block: int | None,
-    asymmetric: bool,
-    keep: tuple[str, ...],
+    numbers: dict[str, Any],
     by: str,
     room: str | None,
     explain: bool,
@@ -88,10 +83,7 @@ def command(
     if room and by == "path":
         raise UsageError("--fits adds a table to those of components", "leave out --by path")
     arch = load(spec, overrides)
-    counts = arch.count(
-        batch=batch, length=length, past=past, source_length=source_length,
-        precision=precision, compute=compute, block=block, symmetric=not asymmetric, keep=keep,
-    )  # fmt: skip
+    counts = arch.count(batch=batch, length=length, past=past, source_length=source_length, **numbers)
     fit = None if room is None else counts.fits(room)
     record = counts.record() | ({} if fit is None else {"fits": fit.record()})
     if by == "path":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,7 +11,6 @@ from archspec.errors import UsageError
 from .common import echo_tables, format_option, load, precision_options, say, set_option
 
 if TYPE_CHECKING:
-    from archspec.compiler.precision import Compute, Name
     from archspec.exporters.tables import Format
 
 Size = click.IntRange(min=1)
@@ -43,11 +42,7 @@ def command(
     batch: int,
     length: int | None,
     source_length: int | None,
-    precision: Name,
-    compute: Compute | None,
-    block: int | None,
-    asymmetric: bool,
-    keep: tuple[str, ...],
+    numbers: dict[str, Any],
     fmt: Format,
 ) -> int:
     """Say in what two specs differ, by the paths that --set takes, and put their numbers side by side.
@@ -69,10 +64,7 @@ def command(
             f"{first} is compared with nothing", "name a second spec, or say what to change: --set-b PATH=VALUE"
         )
     a, b = load(first, (*overrides, *set_a)), load(second or first, (*overrides, *set_b))
-    compared = a.diff(
-        b, batch=batch, length=length, source_length=source_length,
-        precision=precision, compute=compute, block=block, symmetric=not asymmetric, keep=keep,
-    )  # fmt: skip
+    compared = a.diff(b, batch=batch, length=length, source_length=source_length, **numbers)
     for arch, side in ((a, compared.a), (b, compared.b)):
         context, n = arch.spec.context_length, side.prefill.lengths
         most = max(n.length, n.source)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,7 +12,6 @@ from archspec.errors import UsageError
 from .common import Progress, echo_tables, load, other_dtype, precision_options, say, spec_argument
 
 if TYPE_CHECKING:
-    from archspec.compiler.precision import Compute, Name
     from archspec.exporters.onnx.emit import Target
     from archspec.exporters.onnx.export import ExportSummary
     from archspec.exporters.tables import Table
@@ -49,11 +48,7 @@ def command(
     no_verify: bool,
     target: Target,
     all_logits: bool,
-    precision: Name,
-    compute: Compute | None,
-    block: int | None,
-    asymmetric: bool,
-    keep: tuple[str, ...],
+    numbers: dict[str, Any],
     budget: float | None,
     no_weights: bool,
     force: bool,
@@ -84,14 +79,10 @@ def command(
             target=target,
             last_only=not all_logits,
             graph_only=no_weights,
-            precision=precision,
-            compute=compute,
-            block=block,
-            symmetric=not asymmetric,
-            keep=keep,
             budget=budget,
             overwrite=force,
             progress=progress,
+            **numbers,
         )
     echo_tables([_table(summary)], "text", None)
     if remark := other_dtype(arch.spec.dtype):

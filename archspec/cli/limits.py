@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .common import Lengths, echo_tables, format_option, load, precision_options, spec_argument
 
 if TYPE_CHECKING:
-    from archspec.compiler.precision import Compute, Name
     from archspec.exporters.tables import Format
 
 
@@ -32,11 +31,7 @@ def command(
     where: str,
     context: tuple[int, ...],
     batch: int,
-    precision: Name,
-    compute: Compute | None,
-    block: int | None,
-    asymmetric: bool,
-    keep: tuple[str, ...],
+    numbers: dict[str, Any],
     fmt: Format,
 ) -> int:
     """Bound the speed on a device, before anything is built: no runtime is faster than this.
@@ -54,9 +49,6 @@ def command(
     from archspec.exporters.limit_tables import tables
 
     arch = load(spec, overrides)
-    found = arch.limits(
-        where, contexts=context, batch=batch,
-        precision=precision, compute=compute, block=block, symmetric=not asymmetric, keep=keep,
-    )  # fmt: skip
+    found = arch.limits(where, contexts=context, batch=batch, **numbers)
     echo_tables(tables(found), fmt, found.record())
     return 0 if all(limit.left >= 0 for limit in found.limits) else 1

@@ -125,11 +125,15 @@ class _Heads(Op):
     def turned(self, t: Words[V], x: V, stream: Stream) -> V:
         return t.rope(x, t.positions(stream), self.rope) if self.rope else x
 
-    def queries(self, t: Words[V], w: Scope, x: V, stream: Stream) -> V:
-        return self.side(t, x, w.q, w.q_norm if self.qk_norm else None, self.heads, stream)  # B H T C
+    def queries(self, t: Words[V], w: Scope, x: V, stream: Stream, leaf: Any = None) -> V:
+        """B T D -> B H T C, by q or another leaf of its shape."""
+        norm = w.q_norm if self.qk_norm else None
+        return self.side(t, x, w.q if leaf is None else leaf, norm, self.heads, stream)
 
-    def keys(self, t: Words[V], w: Scope, x: V, stream: Stream) -> V:
-        return self.side(t, x, w.k, w.k_norm if self.qk_norm else None, self.kv_heads, stream)  # B K T C
+    def keys(self, t: Words[V], w: Scope, x: V, stream: Stream, leaf: Any = None) -> V:
+        """B T D -> B K T C, by k or another leaf of its shape."""
+        norm = w.k_norm if self.qk_norm else None
+        return self.side(t, x, w.k if leaf is None else leaf, norm, self.kv_heads, stream)
 
     def side(self, t: Words[V], x: V, leaf: Any, norm: Any, heads: int, stream: Stream) -> V:
         """Queries or keys: projected, clipped, split into heads; normed on one side of the rotation."""
@@ -221,15 +225,12 @@ class Attention(_Heads):
 
     def against_distances(self, t: Words[V], w: Scope, d: Disentangled, q: V, k: V) -> V:
         """B H T C, B K S C -> B H T S"""
-        rows, stream, norm = w.distances(t), self.scores.mask.keys, self.qk_norm is not None  # 1 R D
-
-        def side(name: str, heads: int) -> V:
-            leaf = getattr(w, f"distance_{name}" if d.own else name)
-            y = self.side(t, rows, leaf, getattr(w, f"{name}_norm") if norm else None, heads, stream)
-            return t.scale(y, self.scores.scale)
-
-        row_q = side("q", self.heads) if d.p2c else None  # 1 H R C
-        row_k = side("k", self.kv_heads) if d.c2p else None  # 1 K R C
+        rows, stream, scale = w.distances(t), self.scores.mask.keys, self.scores.scale  # 1 R D
+        row_q = row_k = None
+        if d.p2c:
+            row_q = t.scale(self.queries(t, w, rows, stream, w.distance_q if d.own else None), scale)  # 1 H R C
+        if d.c2p:
+            row_k = t.scale(self.keys(t, w, rows, stream, w.distance_k if d.own else None), scale)  # 1 K R C
         return t.relate(q, k, row_q, row_k, d.table.distances, self.scores.mask)
 
 

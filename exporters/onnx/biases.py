@@ -5,6 +5,8 @@ A distance is one of columns: all rows of a batch have the same, since what they
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import onnx_ir as ir
@@ -42,8 +44,7 @@ def bucketed(g: Builder, see: ir.Value, bias: Buckets, table: ir.Value) -> ir.Va
     def buckets() -> ir.Value:
         far, known = bias.max_distance, bias.of_distance()
         ahead = [known[d] + bias.count // 2 if bias.two_sided else 0 for d in range(1, far + 1)]
-        near = g.op("Clip", _distances(g, see), g.const(-far), g.const(far))
-        return g.op("Gather", g.const([*reversed(known), *ahead]), g.op("Add", near, g.const(far)))
+        return _of_distance(g, see, [*reversed(known), *ahead], far)
 
     at = g.once(("buckets", see, bias), buckets)
     return g.once(("bucketed", see, bias, table), lambda: g.op("Gather", table, at, axis=1))
@@ -57,12 +58,16 @@ def distance_rows(g: Builder, see: ir.Value, distances: Distances) -> ir.Value:
         far = len(known) - 1
         behind = [min(distances.buckets + b, end) for b in known[1:]]
         ahead = [max(distances.buckets - b, 0) for b in known]
-        near = g.op("Clip", _distances(g, see), g.const(-far), g.const(far))  # j - i
-        rows = g.const([*reversed(behind), *ahead], np.int32)
-        picked = g.op("Gather", rows, g.op("Add", near, g.const(far)))
-        return g.op("Unsqueeze", picked, g.const([0, 1]))
+        rows = _of_distance(g, see, [*reversed(behind), *ahead], far, np.int32)
+        return g.op("Unsqueeze", rows, g.const([0, 1]))
 
     return g.once(("rows", see, distances), make)
+
+
+def _of_distance(g: Builder, see: ir.Value, said: list[int], far: int, dtype: Any = np.int64) -> ir.Value:
+    """T S: what a list says of each j - i. Its ends are those of -far and far, on which all farther ones are too."""
+    near = g.op("Clip", _distances(g, see), g.const(-far), g.const(far))
+    return g.op("Gather", g.const(said, dtype), g.op("Add", near, g.const(far)))
 
 
 def _distances(g: Builder, see: ir.Value) -> ir.Value:
